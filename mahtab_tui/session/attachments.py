@@ -16,7 +16,7 @@ from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, Picture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
-from mahtab_tui.session.attached_paths import LeadsOut, Place, followed
+from mahtab_tui.session.attached_paths import LeadsOut, ResolvedPath, followed
 from mahtab_tui.session.mentions import Chip, Mention, is_large, mentions
 
 CELL = "cell"
@@ -148,7 +148,7 @@ class Attachments:
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().cwd, os.path.expanduser(name))
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> ResolvedPath:
         """Resolve a path. Raises `LeadsOut` and `OSError`."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().cwd)))
 

@@ -22,7 +22,7 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.help_card import Explain
-from mahtab_tui.tui.panes.editor.pane import Attachments
+from mahtab_tui.tui.panes.editor.pane import MentionSource
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.editor.suggestion import Suggest
 from mahtab_tui.tui.slash import SlashCompletions
@@ -57,7 +57,7 @@ class EditorApp(App[None]):
         complete: Complete | None = None,
         explain: Explain | None = None,
         suggest: Suggest | None = None,
-        attachments: Attachments | None = None,
+        attachments: MentionSource | None = None,
     ) -> None:
         folder = resource_folder("styles")
         super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])

@@ -289,7 +289,7 @@ async def test_the_key_on_an_error_begins_a_question_about_it_and_sends_nothing(
         assert [y for y in range(transcript.size.height) if "Alt+X asks the model about this error" in transcript.render_line(y).text]
         app.editor.text = "draft = 1"
         await pilot.press("alt+x", "alt+x")
-        question = "Explain the error of cell 7, and say how to mend it."
+        question = "Explain the error of cell 7, and how to fix it."
         assert (app.editor.mode, app.editor.text) == ("ask", question)
         assert not app.session.turn_runs
         submitted: list[str] = []

@@ -234,7 +234,7 @@ async def test_without_an_error_or_its_frames_a_sentence_says_so(make_app: MakeA
     async with make_app(*told).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f")
-        await until(pilot, lambda: [told.message for told in pilot.app._notifications] == ["Where its error was is not known."])
+        await until(pilot, lambda: [told.message for told in pilot.app._notifications] == ["The location of this error is not known."])
 
 
 async def test_a_very_long_name_is_seen_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:

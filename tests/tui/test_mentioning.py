@@ -16,7 +16,7 @@ from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import Chip, mentions
 from mahtab_tui.tui.commands.registry import COMMANDS
-from mahtab_tui.tui.panes.editor.completion import Answer, Completing
+from mahtab_tui.tui.panes.editor.completion import Completer, CompletionResponse
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.slash import SlashCompletions
@@ -97,13 +97,13 @@ async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
 
 async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Completions | None] = []
-    answered = Completing.answered
+    answered = Completer.answered
 
-    def noted(completing: Completing, answer: Answer) -> None:
+    def noted(completing: Completer, answer: CompletionResponse) -> None:
         answered(completing, answer)
         heard.append(answer.completions)
 
-    monkeypatch.setattr(Completing, "answered", noted)
+    monkeypatch.setattr(Completer, "answered", noted)
     await write(pilot, "`see @n")
     await until(pilot, lambda: shown(pilot).is_open)
     found.busy = True

@@ -113,7 +113,7 @@ async def test_without_a_model_nothing_is_suggested(home: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "p")
         assert not app.editor.suggest()
-        assert app.area.suggesting is None
+        assert app.area.suggester is None
 
 
 def test_a_suggestion(snap_compare: Callable[..., bool], home: Path, model: Model) -> None:

@@ -212,7 +212,7 @@ async def test_folding_leaves_the_beginning_and_unfolding_brings_all_back() -> N
         before, height = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)], app.pane.virtual_size.height
         await press(pilot, "space")
         folded = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)]
-        assert any("rows folded" in line for line in folded)
+        assert any("rows collapsed" in line for line in folded)
         assert not any("line_7" in line for line in folded)
         assert app.pane.virtual_size.height < height
         await press(pilot, "space")
@@ -251,7 +251,7 @@ async def test_a_long_traceback_is_folded_to_its_last_frame_and_a_key_asks_about
         assert "part_0" in seen()
         assert "collapsed" not in seen()
         await press(pilot, "enter", "x", "enter")
-        assert app.said == [("run", "ask", "Explain the error of cell 7, and say how to mend it.")]
+        assert app.said == [("run", "ask", "Explain the error of cell 7, and how to fix it.")]
         await press(pilot, "enter", "t")
         assert "part_18" not in seen()
 
@@ -263,7 +263,7 @@ async def test_an_error_that_is_hidden_from_the_model_is_not_to_be_explained_by_
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "enter", "x", "enter")
-        assert app.said == [("refused", "The model is not told of it.")]
+        assert app.said == [("refused", "This entry is hidden from the model.")]
 
 
 async def test_what_did_not_fail_has_no_error_to_explain() -> None:

@@ -79,7 +79,7 @@ async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "enter", "m")
-        assert app.said == [("refused", "It was replaced, so the model is not told of it.")]
+        assert app.said == [("refused", "This entry was replaced, so the model does not see it.")]
         assert not app.hidden
 
 

@@ -42,7 +42,7 @@ async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_fo
         await pilot.press("home", "space")
         await pilot.pause()
         assert app.pane.marker.marked is not None
-        assert app.pane.marker.marked.folded
+        assert app.pane.marker.marked.collapsed
         app.pane.fold([record(tags.USAGE, cost=0.1)])
         assert "↓" not in shown(app.pane)[-1]
         app.pane.fold(cells(1, first=31))

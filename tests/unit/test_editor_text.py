@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.tui.panes.editor.line_breaks import next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, pasted_python, straightened
-from mahtab_tui.tui.panes.editor.pieces import Span, bare, spans
+from mahtab_tui.tui.panes.editor.pieces import SourceSpan, bare, spans
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_new_line_is_indented_as_python_wants_it(before: str, indent: int) -> 
 
 def test_brackets_in_strings_and_comments_are_none() -> None:
     text = "f('(', [1]) # )"
-    assert [span for span in spans(text) if span.bracket] == [Span(7, 9, True), Span(1, 10, True)]
+    assert [span for span in spans(text) if span.bracket] == [SourceSpan(7, 9, True), SourceSpan(1, 10, True)]
 
 
 def test_a_bracket_without_a_partner_is_left_out() -> None:

@@ -18,7 +18,7 @@ from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.agent_thread import conversation
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
-from mahtab_tui.tui.panes.namespace.rows import Rows
+from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 
@@ -56,7 +56,7 @@ def test_what_ran_when_the_program_was_killed_is_cut_off(past: list[Record]) -> 
 
 
 def test_it_is_shown_as_it_was(past: list[Record]) -> None:
-    transcript, rows, searches = Transcript(since=past[-1].time + 1), Rows(), Trees()
+    transcript, rows, searches = Transcript(since=past[-1].time + 1), VariableRows(), Trees()
     transcript.fold(past)
     rows.fold(past)
     searches.fold(past)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import Attached, Question, ToolUse
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Question, ToolUse
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.unit.transcripts import NOW, answer, folded, outline, record
 
@@ -30,7 +30,7 @@ def test_a_call_of_a_tool_is_one_entry_from_its_beginning_to_its_end() -> None:
     _, first, second = transcript.entries
     assert isinstance(first, ToolUse)
     assert isinstance(second, ToolUse)
-    assert [(use.state, use.text, use.key, use.folded) for use in (first, second)] == [
+    assert [(use.state, use.text, use.key, use.collapsed) for use in (first, second)] == [
         ("ok", "     1  x = 1", "tool 1.0.0", True),
         ("error", "File not found: y", "tool 1.0.1", True),
     ]
@@ -64,4 +64,4 @@ def test_what_went_with_a_question_stands_under_it() -> None:
     transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")])
     [question] = transcript.entries
     assert isinstance(question, Question)
-    assert question.attached == [Attached("@a.txt", "3 B", "")]
+    assert question.attached == [AttachmentChip("@a.txt", "3 B", "")]

@@ -8,10 +8,10 @@ from textual.selection import Selection
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
-from mahtab_tui.tui.panes.transcript.search import Found, row_of
+from mahtab_tui.tui.panes.transcript.search import SearchMatch, row_of
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
-from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 from mahtab_tui.tui.patterns import Pattern
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, record
@@ -49,14 +49,14 @@ def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:
 
 def test_each_place_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
-    found = [row_of(Found(0, number), rows, Pattern("STRAW", regex=False, any_case=True)).row for number in range(5)]
+    found = [row_of(SearchMatch(0, number), rows, Pattern("STRAW", regex=False, any_case=True)).row for number in range(5)]
     assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by
 
 
 def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
     rows = window(Note(gap=False, level="info", text="first words and second words"))
     assert rows.rows(0)[1].text.startswith("  ")
-    whole = Selection(Offset(0, number_of_place(Place(0, 0))), Offset(40, number_of_place(Place(0, 9))))
+    whole = Selection(Offset(0, number_of_place(RowPosition(0, 0))), Offset(40, number_of_place(RowPosition(0, 9))))
     assert selected_text(rows, 1, whole) == "· first words and second words"
 
 

@@ -1,4 +1,4 @@
-"""The screen of the panes: composes them, puts them where the layout wants them, and knows which has the focus."""
+"""The main screen: composes the panes, lays them out, and manages the focus."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 _OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
-"""What jump mode calls each pane, in the order of the screen."""
+"""The letters of the panes in jump mode, in screen order."""
 WAITING = "w"
-"""What jump mode calls the row that waits for the user."""
+"""The letter in jump mode of the row that waits for the user."""
 
 
 class Panes(Screen[None]):
-    """What the application shows when nothing covers it."""
+    """The main screen, when nothing covers it."""
 
-    # Not the first pane, for as long as the editor has to wait for its turn: keys may have been typed already.
+    # Not the first pane, even for a moment: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
     def __init__(self, session: Session, port: PanePort, searches: Control, history: History, choices: Choices, slash: SlashCompletions) -> None:
@@ -64,12 +64,12 @@ class Panes(Screen[None]):
         self._slash = slash
         self._port = port
         self._search_tree: RecursionPane | None = None
-        """From the first search on, or when the user first wants to see it."""
+        """Created with the first search, or when the user first shows it."""
         self._search_tree_wanted = False
-        """The user wants to see the search tree, though there was no search yet."""
+        """Whether the user has shown the search tree before the first search."""
 
     def parts(self) -> ComposeResult:
-        """Composed by the application, so that they are there before it starts."""
+        """Yield the widgets; the application composes them, so that they exist before it starts."""
         session = self._session
         yield HeaderBar(id="header")
         with Horizontal(id="body"):
@@ -104,7 +104,7 @@ class Panes(Screen[None]):
 
     @property
     def search_tree(self) -> RecursionPane:
-        """Made and loaded when it is first wanted."""
+        """The search tree, created when it is first needed."""
         if self._search_tree is None:
             from mahtab_tui.tui.panes.search_tree import RecursionPane
 
@@ -116,26 +116,26 @@ class Panes(Screen[None]):
 
     @property
     def queued(self) -> int:
-        """How many inputs wait for their turn."""
+        """The number of waiting inputs."""
         return len(self.query_one(QueueRow).items)
 
     @property
     def asking_row(self) -> Widget | None:
-        """The row that is to be answered first; None where nothing waits."""
+        """The row that the user must answer first; None if nothing waits."""
         return next((row for kind in (ApprovalRow, FanOutRow, InputRow) for row in self.query(kind) if row.display), None)
 
     @property
     def covered(self) -> bool:
-        """Whether another screen is on top, also where this one is still to be seen."""
+        """Whether another screen is on top, even if this one is still visible."""
         return len(self.app.screen_stack) > 1
 
     @property
     def selected_text(self) -> str:
-        """What is selected in the editor, if it can be seen."""
+        """The text selected in the editor, unless another screen is on top."""
         return "" if self.covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """What takes in records, in order."""
+        """Return the functions that fold records, in order."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
@@ -148,7 +148,7 @@ class Panes(Screen[None]):
         ]
 
     def fold_searches(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought of searches."""
+        """Add records of searches."""
         if self._search_tree is None and any(record.tag in _OF_SEARCHES for record in records):
             self.search_tree.fold(records)
             self.apply_layout()
@@ -156,7 +156,7 @@ class Panes(Screen[None]):
             self._search_tree.fold(records)
 
     def resume(self, past: Sequence[Record]) -> None:
-        """Show what was said, searched and paid in a session that is resumed: not its namespace, nor what waited in it."""
+        """Show the conversation, searches and costs of a resumed session, but not its namespace, nor what waited in it."""
         header = self.query_one(HeaderBar)
         self.transcript.fold(past)
         self.fold_searches(past)
@@ -165,7 +165,7 @@ class Panes(Screen[None]):
         header.fold([record for record in past if record.tag in (tags.USAGE, tags.SKILL)])
 
     def begin(self) -> None:
-        """Follow from now on what the panes hold. Called once they are mounted."""
+        """Start following the panes' states. Called once they are mounted."""
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.watch(self.transcript, "room", self._tell_code_of_room)
         self.apply_layout()
@@ -174,15 +174,15 @@ class Panes(Screen[None]):
         self.editor.focus()
 
     def _tell_code_of_room(self, room: tuple[int, int]) -> None:
-        """Programs, pip and pandas lay their output out for the width that it is shown at."""
+        """Tell the kernel the size of the output, for programs, pip and pandas."""
         if any(room):
             self._session.kernel.set_size(*room)
 
-    # Where the panes stand
+    # Layout
 
     @property
     def pane_layout(self) -> PaneLayout:
-        """How the panes share the screen; setting it moves them."""
+        """How the panes share the screen; setting it applies it."""
         return self._choices.layout
 
     @pane_layout.setter
@@ -192,19 +192,19 @@ class Panes(Screen[None]):
 
     @property
     def _searched(self) -> bool:
-        """Whether there is a reason to show the search tree."""
+        """Whether the search tree may be shown."""
         return self._search_tree_wanted or (self._search_tree is not None and self._search_tree.searched)
 
     @property
     def _stands(self) -> bool:
-        """False as long as the panes are not there, and when they are taken away since the application closes."""
+        """Whether the panes exist: not before mounting, nor while the application closes."""
         return bool(self.query("#side"))
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size)
 
     def apply_layout(self, size: Size | None = None) -> None:
-        """Put the panes where the layout wants them at a size, by default the screen's."""
+        """Apply the layout for a size, by default the screen's."""
         layout, (width, height) = self.pane_layout, self.app.size if size is None else size
         if not self._stands:
             return
@@ -224,24 +224,24 @@ class Panes(Screen[None]):
         if recursion or self._search_tree is not None:
             self.search_tree.display = recursion
         self.query_one("#namespace-splitter").display = both
-        # At once, before the focus of what is hidden goes to whatever comes next to it.
+        # At once, before Textual moves the focus of a hidden widget to the next one.
         if self.focused is not None and not _displayed(self.focused):
             self.editor.focus()
 
     def _fit_heights(self) -> None:
-        """While code waits, its answers stand right under it; an open drawer leaves room for the editor."""
+        """While code waits, put its answers right below it; leave room for the editor below an open drawer."""
         if not self._stands:
             return
         transcript, side = self.query_one("#transcript"), self.query_one("#side")
         drawer = side.display and self.has_class("-narrow")
         waits = self.query_one(ApprovalRow).display and not drawer
         alone = self.maximized is not None
-        # Never None: that asks for another layout even where nothing is to be taken away, and this is called at every layout.
+        # Never None: that would always request another layout, and this runs after every layout.
         transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
 
     def sees_code(self, code: str) -> bool:
-        """Whether all of some code that waits for the user can be seen in the transcript."""
+        """Return whether all of the waiting code is visible in the transcript."""
         drawer = self.query_one("#side").display and self.has_class("-narrow")
         return not drawer and self.transcript.shows(code)
 
@@ -269,31 +269,31 @@ class Panes(Screen[None]):
         self.pane_layout = layout
 
     def toggle_changes(self) -> None:
-        """Show in the namespace what the last cell changed, or everything. A pane that is hidden is shown, too."""
+        """Show in the namespace what the last cell changed, or everything. Show the pane if it is hidden."""
         if not _displayed(self.namespace):
             self.toggle("namespace")
             self.namespace.show_changes(True)
         else:
             self.namespace.show_changes(not self.namespace.shows_changes)
 
-    # Which pane has the keys
+    # Focus
 
     def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
-        """Only a text field takes the keys when it is clicked: else the mouse would take the typing away from the editor."""
+        """Let a click focus only text fields: otherwise it would take the keys from the editor."""
         widget = super().get_focusable_widget_at(x, y)
         return widget if isinstance(widget, Input | TextArea) else None
 
     def focus_code(self) -> None:
-        """Give the editor's text the focus at once, so that no key that is pressed later overtakes this one."""
+        """Focus the editor's text at once, so that the next key goes there."""
         self.set_focus(self.query_one("#code"))
 
     def on_descendant_focus(self) -> None:
-        """A pane that has the whole screen gives it back when the focus goes elsewhere."""
+        """Minimize a maximized pane when the focus leaves it."""
         if self.maximized is not None and self.focused is not None and self.maximized not in self.focused.ancestors_with_self:
             self.minimize()
 
     def maximize_focused(self) -> None:
-        """The focused pane alone, or all of them again. Code that is edited before it runs is no pane: there the key runs it."""
+        """Maximize the focused pane, or minimize it. While waiting code is edited, run the code instead."""
         if self.query_one(ApprovalRow).run_edited():
             return
         if self.maximized is not None:
@@ -302,7 +302,7 @@ class Panes(Screen[None]):
             self.maximize(pane, container=False)
 
     def find(self) -> None:
-        """Find in the input, or in the pane that has the keys."""
+        """Find in the focused pane, or else in the input."""
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
@@ -314,7 +314,7 @@ class Panes(Screen[None]):
             self.editor.find()
 
     def jump_targets(self) -> list[Target]:
-        """The panes that jump mode goes to, and the row that waits for the user."""
+        """Return the targets of jump mode: the panes, and the row that waits for the user."""
         from mahtab_tui.tui.jumper import Target
 
         panes, seen = {**self._panes, "r": self.search_tree}, self._seen()
@@ -322,7 +322,7 @@ class Panes(Screen[None]):
         return targets if self.asking_row is None else [*targets, Target(WAITING, self.asking_row)]
 
     def go_to(self, pane: Widget | None) -> None:
-        """Focus a pane; one that is hidden is shown first."""
+        """Focus a pane; show it first if it is hidden."""
         if pane is None:
             return
         if not _displayed(pane):
@@ -330,7 +330,7 @@ class Panes(Screen[None]):
         self.call_after_refresh(pane.focus)
 
     def step_focus(self, step: int) -> None:
-        """Focus the next pane (1) or the one before (-1)."""
+        """Focus the next pane (1) or the previous one (-1)."""
         if panes := list(self._seen().values()):
             focused = self._focused_pane
             place = panes.index(focused) + step if focused in panes else 0
@@ -338,11 +338,11 @@ class Panes(Screen[None]):
 
     @property
     def _panes(self) -> dict[str, Widget]:
-        """The panes that are made, by their letters."""
+        """The existing panes, by letter."""
         return {letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)}
 
     def _seen(self) -> dict[str, Widget]:
-        """The panes that are on the screen, by their letters."""
+        """Return the visible panes, by letter."""
         return {letter: pane for letter, pane in self._panes.items() if pane.region and pane.display and pane.is_on_screen}
 
     @property

@@ -1,4 +1,4 @@
-"""The editor: where the person types Python or a question."""
+"""The editor, in which the user types Python or a question."""
 
 from mahtab_tui.tui.panes.editor.pane import EditorPane
 

@@ -1,4 +1,4 @@
-"""A text area that edits Python as one expects of an interactive prompt."""
+"""A text area for Python that behaves like an interactive prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mahtab_tui.tui.textual_fixes.visible_highlights import VisibleHighlights
 
 
 class CodeArea(TextArea):
-    """Python, or plain words when `python` is off. Enter submits what is complete and opens a line in what is not."""
+    """Edits Python, or plain words if `python` is off. Enter submits complete text and otherwise starts a new line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
@@ -35,7 +35,7 @@ class CodeArea(TextArea):
     ]
 
     class Submitted(Message):
-        """Enter on a text that is complete."""
+        """Posted on Enter if the text is complete."""
 
         def __init__(self, text: str, *, python: bool) -> None:
             super().__init__()
@@ -44,11 +44,11 @@ class CodeArea(TextArea):
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
-        """Whether the cursor moves because something is typed."""
+        """Whether the cursor moves because of typing."""
         self._visible_highlights = VisibleHighlights(self)
         super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
         self._pair: tuple[Location, ...] | None = ()
-        """Where the bracket at the cursor and its partner are. None: not sought yet, which waits for the next picture."""
+        """The bracket at the cursor and its partner; None until the next render computes them."""
 
     @property
     def python(self) -> bool:
@@ -86,23 +86,23 @@ class CodeArea(TextArea):
             await run_own_binding(self, event)
 
     def may_run(self) -> bool:
-        """Whether Enter runs the text: it is complete, and the cursor does not stand in the middle of several lines."""
+        """Return whether Enter runs the text: it is complete, and the cursor is not in the middle of several lines."""
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
         return (at_end or self.document.line_count == 1) and is_complete(self.whole_text)
 
     @property
     def whole_text(self) -> str:
-        """The text with all that it stands for."""
+        """The text, with collapsed pastes expanded."""
         return self.text
 
     @property
     def cursor_index(self) -> int:
-        """Where the cursor stands, in characters from the beginning."""
+        """The position of the cursor, in characters from the start."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
     @contextmanager
     def as_typed(self) -> Iterator[None]:
-        """What changes meanwhile was typed, and what moves the cursor, too."""
+        """Treat changes and cursor movements in this context as typing."""
         self.typing = True
         try:
             yield
@@ -110,11 +110,11 @@ class CodeArea(TextArea):
             self.typing = False
 
     def action_submit(self) -> None:
-        """Enter the text as it stands."""
+        """Submit the text as it is."""
         self.post_message(self.Submitted(self.text, python=self.python))
 
     def action_new_line(self) -> None:
-        """Open a line, indented as Python wants it; what stands right of the cursor goes into it."""
+        """Start a new line with Python's indentation; text right of the cursor moves into it."""
         start, end = sorted(self.selection)
         indent = next_indent(self.get_text_range((0, 0), start)) if self.python else ""
         rest = self.document.get_line(end[0])[end[1] :]
@@ -122,7 +122,7 @@ class CodeArea(TextArea):
         self._replace_via_keyboard("\n" + indent, start, (end[0], end[1] + blanks))
 
     def action_indent(self) -> None:
-        """Indent to the next stop; the lines of a selection by one step."""
+        """Indent to the next stop, or all selected lines by one step."""
         if self.selection.is_empty:
             width = len(STEP) - self.cursor_location[1] % len(STEP)
             self._replace_via_keyboard(" " * width, *self.selection)
@@ -130,7 +130,7 @@ class CodeArea(TextArea):
             self._shift_lines(lambda line: STEP + line if line.strip() else line)
 
     def action_dedent(self) -> None:
-        """Take a step of indentation from the line, or from each line of a selection."""
+        """Remove a step of indentation from the line, or from all selected lines."""
         if self.selection.is_empty:
             row = self.cursor_location[0]
             line = self.document.get_line(row)
@@ -139,7 +139,7 @@ class CodeArea(TextArea):
             self._shift_lines(_dedented)
 
     def action_delete_left(self) -> None:
-        """In leading white space as far as the stop before; else one character, or the selection."""
+        """Delete back to the previous stop in leading white space; otherwise one character, or the selection."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         if self.python and self.selection.is_empty and before and not before.strip(" "):
@@ -155,33 +155,33 @@ class CodeArea(TextArea):
         self.replace("\n".join(map(shifted, lines)), (first, 0), (last, len(lines[-1])))
         self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
 
-    # Pasted text comes in whole and is never run.
+    # Pasting inserts the whole text and never runs it.
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._put_in(event.text)
+        self._insert_paste(event.text)
 
     def action_paste(self) -> None:
-        """Put in what was copied in the program itself."""
-        self._put_in(self.app.clipboard)
+        """Paste the text that was copied in the program itself."""
+        self._insert_paste(self.app.clipboard)
 
-    def _put_in(self, text: str) -> None:
+    def _insert_paste(self, text: str) -> None:
         text = pasted_python(text, into_empty=not self.text.strip()) if self.python else clean(text)
-        self._replace_via_keyboard(self.folded(text), *self.selection)
+        self._replace_via_keyboard(self.collapsed(text), *self.selection)
 
-    def folded(self, text: str) -> str:
-        """A pasted text as it shall stand here."""
+    def collapsed(self, text: str) -> str:
+        """Return what to insert for a pasted text."""
         return text
 
     # Brackets
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """None: `get_line` draws the pair, because this method knows neither strings nor a cursor behind its bracket."""
+        """Find nothing: `get_line` draws the pair, since this method ignores strings and cursors after a bracket."""
         return None
 
     def watch_selection(self, selection: Selection) -> None:
-        """Another pair of brackets may be at or before the cursor."""
+        """Forget the pair of brackets at the old cursor."""
         self._pair = None if self.python and selection.is_empty else ()
 
     def _pair_at(self, cursor: Location) -> tuple[Location, ...]:

@@ -1,4 +1,4 @@
-"""The editor's syntax colours, by the roles of the theme in use. They are those of the transcript's code."""
+"""The editor's syntax colours, from the roles of the current theme, as in the transcript."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ROLES: Mapping[str, tuple[str, ...]] = {
     "moon": ("number", "float", "boolean", "constant.builtin", "string.escape"),
     "model": ("keyword", "keyword.function", "keyword.operator", "keyword.return", "conditional", "repeat", "exception", "include"),
     "person": ("operator", "function", "function.builtin", "method", "type.class", "type.builtin", "attribute", "attribute.builtin"),
-    # Within a string again what stands outside of strings.
+    # Code within a string.
     "foreground": ("none",),
 }
-"""Names of captures in Textual's query for Python, by the theme variable that colours them."""
+"""Captures of Textual's query for Python, by theme variable."""
 
 
 def editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
-    """A theme for the text area out of the application's theme variables."""
+    """Create a theme for the text area from the application's theme variables."""
     styles = {
         capture: Style(color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None)
         for role, captures in _ROLES.items()

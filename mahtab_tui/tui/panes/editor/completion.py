@@ -1,4 +1,4 @@
-"""What may stand at the cursor: asked as one types and on Tab, on a thread, so that no kernel holds the keys."""
+"""Completion while the user types and on Tab, on a thread, so that no key waits for the kernel."""
 
 from __future__ import annotations
 
@@ -14,43 +14,39 @@ from textual.geometry import Offset
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.session.mentions import mention_before
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.completion_cache import CompletionCache
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
-from mahtab_tui.tui.panes.editor.narrowing import Remembered
 from mahtab_tui.tui.rows.newest import NewestOnly
 from mahtab_tui.tui.slash import SlashCompletions
 
 Complete = Callable[[str, int], Completions]
-"""What may stand at a cursor of a code; raises `KernelError`."""
+"""Completes code at a cursor; raises `KernelError`."""
 
 _WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$""")
-"""Text before the cursor after which it is asked without a key; the last is a string that is open."""
+"""Text before the cursor that triggers completion while typing; the last alternative is an open string."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 
-class Question(NamedTuple):
-    """A text with a cursor."""
-
+class CompletionRequest(NamedTuple):
     number: int
     code: str
     cursor: int
     """In characters."""
     by_key: bool
-    """Whether the user asked by a key; else they only type."""
+    """Whether the user asked by a key, rather than by typing."""
     python: bool
-    """Else it is a question to the model."""
+    """Python rather than a question to the model."""
 
 
-class Answer(NamedTuple):
-    """What may stand there."""
-
-    question: Question
+class CompletionResponse(NamedTuple):
+    request: CompletionRequest
     completions: Completions | None
-    """None: the kernel did not answer."""
+    """None if the kernel did not answer."""
 
 
-class Completing:
-    """Completes what stands in an area, by a list over it. Without `complete`, or `complete_question`, it has nothing to offer there."""
+class Completer:
+    """Completes text in an area by means of a list over it."""
 
     def __init__(
         self,
@@ -60,27 +56,27 @@ class Completing:
         complete_question: Complete | None,
         slash: SlashCompletions,
     ) -> None:
-        """complete, complete_question: know what may stand in Python, and in a question; called on a thread."""
+        """complete, complete_question: complete Python, and questions; called on a thread. None: no completion."""
         self._area = area
         self._list = shown
         self._complete = complete
         self._complete_question = complete_question
         self._slash = slash
-        self._thread: NewestOnly[Question] = NewestOnly(self._ask_kernel, "completion")
-        self._remembered = Remembered()
+        self._thread: NewestOnly[CompletionRequest] = NewestOnly(self._ask_kernel, "completion")
+        self._cache = CompletionCache()
         self._asked = 0
-        """The number of the newest question; answers to others are dropped."""
+        """The number of the newest request; responses to older ones are dropped."""
         self._start = 0
-        """Where the text begins that a completion replaces."""
+        """The start of the text that a completion replaces."""
 
     def end(self) -> None:
-        """The area is gone."""
+        """Stop the thread: the area is gone."""
         self._thread.close()
 
     # Keys
 
     def take_key(self, event: Key) -> bool:
-        """Act on a key for the list; False where it is not meant for it."""
+        """Handle a key for the list; returns False if the key is not for it."""
         shown = self._list
         if not shown.is_open:
             return False
@@ -97,7 +93,7 @@ class Completing:
         return True
 
     def take_tab(self) -> bool:
-        """Take the chosen completion, or ask for completions behind something; False where Tab is for the text."""
+        """Insert the chosen completion, or ask for completions; returns False if Tab is for the text."""
         area, before = self._area, self._before
         if self._list.is_open:
             self.take(self._list.chosen)
@@ -108,7 +104,7 @@ class Completing:
         return True
 
     def edited(self, *, by_character: bool) -> None:
-        """The user has changed the text. by_character: typed a character that is not a line break."""
+        """Update completions after the user changed the text. by_character: they typed a character other than a line break."""
         area, before = self._area, self._before
         self._asked += 1
         if self._knowing(area.python) is None or not (by_character or self._list.is_open):
@@ -123,12 +119,12 @@ class Completing:
             self.close()
 
     def close(self) -> None:
-        """Close the list, and drop the answer that is still to come."""
+        """Close the list, and drop pending responses."""
         self._asked += 1
         self._list.close()
 
     def take(self, item: Completion) -> None:
-        """Put a completion in."""
+        """Insert a completion."""
         self.close()
         before = self._area.text[: self._start]
         start = (before.count("\n"), self._start - before.rfind("\n") - 1)
@@ -139,65 +135,65 @@ class Completing:
 
     @property
     def _before(self) -> str:
-        """The text before the cursor in its line."""
+        """The line's text before the cursor."""
         row, column = self._area.cursor_location
         return self._area.document.get_line(row)[:column]
 
     def _begun(self, before: str) -> bool:
-        """Whether the text before the cursor in its line begins a mention, or a command."""
+        """Return whether the line's text before the cursor ends with a mention or starts a command."""
         return mention_before(before) is not None or (self._area.cursor_location[0] == 0 and self._slash.complete(before, len(before)) is not None)
 
-    # Questions and answers
+    # Requests and responses
 
     def _knowing(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
 
     def _ask(self, *, by_key: bool) -> None:
         self._asked += 1
-        self._thread.ask(Question(self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python))
+        self._thread.ask(CompletionRequest(self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python))
 
-    def _ask_kernel(self, question: Question) -> None:
-        """Answer a question, on the thread."""
+    def _ask_kernel(self, request: CompletionRequest) -> None:
+        """Serve a request, on the thread."""
         found: Completions | None = None
         with contextlib.suppress(KernelError):
-            found = self._found(question)
-        self._area.call_later(self.answered, Answer(question, found))
+            found = self._found(request)
+        self._area.call_later(self.answered, CompletionResponse(request, found))
 
-    def _found(self, question: Question) -> Completions:
-        if not question.python and (commands := self._slash.complete(question.code, question.cursor)):
+    def _found(self, request: CompletionRequest) -> Completions:
+        if not request.python and (commands := self._slash.complete(request.code, request.cursor)):
             return commands
-        complete = self._knowing(question.python)
+        complete = self._knowing(request.python)
         assert complete is not None
-        return complete(question.code, question.cursor)
+        return complete(request.code, request.cursor)
 
-    def answered(self, answer: Answer) -> None:
-        """Show an answer, if it is still asked for."""
-        question, found = answer
-        if question.number != self._asked or question.python != self._area.python or not self._area.has_focus:
+    def answered(self, response: CompletionResponse) -> None:
+        """Show a response if it is still wanted."""
+        request, found = response
+        if request.number != self._asked or request.python != self._area.python or not self._area.has_focus:
             return
         if found is not None:
-            if question.python:
-                self._remembered.keep(question.code, question.cursor, found)
-            self._show(found, question, stale=False)
-        elif question.python:
-            self._show(self._remembered.for_text(question.code, question.cursor), question, stale=True)
+            if request.python:
+                self._cache.keep(request.code, request.cursor, found)
+            self._show(found, request, stale=False)
+        elif request.python:
+            self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
         else:
             self.close()
 
-    def _show(self, found: Completions, question: Question, stale: bool) -> None:
-        typed = question.code[found.start : question.cursor]
+    def _show(self, found: Completions, request: CompletionRequest, stale: bool) -> None:
+        typed = request.code[found.start : request.cursor]
         opened = self._list.is_open and self._list.asked_for
-        files = question.python and bool(found.items) and found.items[0].kind in ("file", "folder")
+        files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
         self._start = found.start
-        if not found.items or (not question.by_key and _says_nothing(found, typed, files and question.code[found.start - 1] != "/")):
+        if not found.items or (not request.by_key and _is_needless(found, typed, files and request.code[found.start - 1] != "/")):
             self.close()
-        elif question.by_key and not opened and len(found.items) == 1:
+        elif request.by_key and not opened and len(found.items) == 1:
             self.take(found.items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
-            self._list.open(found.items, found.more, at, asked_for=question.by_key, stale=stale)
+            self._list.open(found.items, found.more, at, asked_for=request.by_key, stale=stale)
 
 
-def _says_nothing(found: Completions, typed: str, of_files: bool) -> bool:
-    """Whether a list need not be opened unasked: what it has is typed already, or the string need not be a file's name."""
+def _is_needless(found: Completions, typed: str, of_files: bool) -> bool:
+    """Return whether the list should not open by itself: its only item is typed already, or the string may not be a file's name."""
     return of_files or (len(found.items) == 1 and found.items[0].text == typed)

@@ -1,4 +1,4 @@
-"""The list of what may stand at the cursor, drawn over the panes beside it."""
+"""The list of completions, drawn over the panes at the cursor."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Completion
 
 ROWS = 8
-"""Completions that are seen at once."""
+"""Maximum number of visible completions."""
 _LABEL, _KIND = 36, 8
-"""Columns at most."""
+"""Maximum columns."""
 _WIDEST = 90
 
 
 class CompletionList(Widget):
-    """A list with a chosen row. It never has the focus: the editor tells it what its keys mean."""
+    """A list with a chosen row. It never has the focus: the editor handles its keys."""
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
 
     class Picked(Message):
-        """A row was clicked."""
+        """Posted when a row is clicked."""
 
         def __init__(self, item: Completion) -> None:
             super().__init__()
@@ -39,9 +39,9 @@ class CompletionList(Widget):
         self.display = False
         self.items: tuple[Completion, ...] = ()
         self.asked_for = False
-        """Whether the person has opened it, or walked in it: then Enter takes the chosen row."""
+        """Whether the user has opened the list or moved in it: then Enter takes the chosen row."""
         self._label = 0
-        """Columns of the labels."""
+        """Width of the labels."""
         self._chosen = 0
         self._top = 0
         self._more = 0
@@ -53,12 +53,11 @@ class CompletionList(Widget):
 
     @property
     def chosen(self) -> Completion:
-        """The row that a key takes."""
+        """The chosen row."""
         return self.items[self._chosen]
 
     def open(self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool) -> None:
-        """Show a list, its left upper corner under the cell `at` of the screen, or its lower one above it where there is no room.
-        A row that was walked to stays chosen."""
+        """Show a list below the screen's cell `at`, or above it if there is no room. A row that the user has moved to stays chosen."""
         before = self.chosen.label if self.is_open and self._chosen else None
         self.items, self._more, self._stale, self.asked_for = items, more, stale, asked_for
         self._chosen = next((place for place, item in enumerate(items) if item.label == before), 0)
@@ -78,7 +77,7 @@ class CompletionList(Widget):
         self.display = False
 
     def move(self, step: int) -> None:
-        """Choose another row; beyond one end comes the other."""
+        """Choose another row, wrapping around at the ends."""
         self._chosen = (self._chosen + step) % len(self.items) if abs(step) == 1 else max(0, min(len(self.items) - 1, self._chosen + step))
         self.asked_for = True
         self._follow()

@@ -1,4 +1,4 @@
-"""Finding a text in the input: what is found is selected."""
+"""Finds text in the input, and selects it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AreaFinder:
     def __init__(self, area: CodeArea) -> None:
         self._area = area
         self._begin = 0
-        """Where the search goes on: characters from the beginning."""
+        """Where the search continues, in characters from the start."""
 
     def begin_find(self) -> str:
         selected = self._area.selected_text

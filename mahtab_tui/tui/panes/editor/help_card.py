@@ -1,4 +1,4 @@
-"""Signature and docstring of what the cursor stands in, on a card over the panes."""
+"""A card over the panes with signature and docstring of the name at the cursor."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Explanation, KernelError
 
 Explain = Callable[[str, int], Explanation | None]
-"""What a thing is that stands at a cursor of a code; raises `KernelError`."""
+"""Explains the name at a cursor in code; raises `KernelError`."""
 
 _WIDEST, _HIGHEST = 90, 16
-"""Columns and lines, the frame included."""
+"""Maximum columns and lines, including the border."""
 
 
 class HelpCard(Static):
-    """Never has the focus; whoever types or moves the cursor closes it."""
+    """Shows an explanation. It never has the focus; typing or moving the cursor closes it."""
 
     can_focus = False
 
     class Explained(Message):
-        """The kernel has answered; None: it does not know, `error`: or cannot say."""
+        """Posted when the kernel has answered. explanation: None if there is none. error: why the kernel failed."""
 
         def __init__(self, number: int, explanation: Explanation | None, error: str) -> None:
             super().__init__()
@@ -42,14 +42,14 @@ class HelpCard(Static):
         self._at = Offset(0, 0)
 
     def ask(self, code: str, cursor: int, at: Offset) -> None:
-        """Explain what stands at a cursor (in characters), whose cell of the screen is `at`; the kernel is asked on a thread."""
+        """Explain the name at a cursor, in characters; asks the kernel on a thread. at: the cursor's cell of the screen."""
         if self._explain is None:
             return
         self._at, self._asked = at, self._asked + 1
         threading.Thread(target=self._fetch, args=(self._explain, self._asked, code, cursor), name="explain", daemon=True).start()
 
     def close(self) -> None:
-        """Close it, and drop the answer that is still to come."""
+        """Close the card, and drop a pending answer."""
         self._asked += 1
         self.display = False
 
@@ -60,12 +60,12 @@ class HelpCard(Static):
             self.post_message(self.Explained(number, None, str(error)))
 
     def on_help_card_explained(self, message: Explained) -> None:
-        """Show what came, if it is still asked for."""
+        """Show the answer if it is still wanted."""
         message.stop()
         if message.number != self._asked:
             return
         about = message.explanation
-        self._show(Content(message.error or "What stands here is not known.") if about is None else _content(about))
+        self._show(Content(message.error or "No help for what is at the cursor.") if about is None else _content(about))
 
     def _show(self, content: Content) -> None:
         screen = self.screen.size
@@ -82,7 +82,7 @@ class HelpCard(Static):
 
 
 def _content(about: Explanation) -> Content:
-    from textual.highlight import highlight  # for which the first picture does not wait
+    from textual.highlight import highlight  # loaded late, for a fast start
 
     parts = [highlight(plain(about.signature), language="python")]
     if about.doc:

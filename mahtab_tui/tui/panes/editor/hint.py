@@ -1,4 +1,4 @@
-"""The line under the input: what its keys do, or what would go with the question."""
+"""The line below the input: its keys, or the attachments of the question."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
     "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
 }
-_REPLACING = "Enter replaces what you entered before · Escape gives it up · what came after leaves the conversation"
+_REPLACING = "Enter replaces your earlier input and removes what came after it from the conversation · Escape cancels"
 
 PAUSE = 0.15
-"""Seconds without a key after which it is looked up what a question points at."""
+"""Seconds without a key before the mentions in a question are looked up."""
 
 
 class Hint(Static):
-    """Knows the question as it stands; what it points at is found on a thread, since it may be long and the kernel busy."""
+    """Shows the keys of the mode, an offer, or the mentions of a question, which are looked up on a thread."""
 
-    class Looked(Message):
-        """What a question points at was found."""
+    class ChipsFound(Message):
+        """Posted when the mentions of a question were looked up."""
 
         def __init__(self, question: str, chips: Sequence[Chip]) -> None:
             super().__init__()
@@ -36,29 +36,29 @@ class Hint(Static):
             self.chips = chips
 
     def __init__(self, find: Callable[[str], Sequence[Chip]] | None, *, id: str | None = None) -> None:
-        """find: what would go with a question; called on a thread. None: nothing ever does."""
+        """find: previews the attachments of a question; called on a thread."""
         super().__init__(id=id, markup=False)
         self._mode: Mode = "python"
         self._replacing = False
         self._offer = ""
         self._question = ""
         self._chips: Sequence[Chip] = ()
-        """What would go with the question."""
+        """The attachments of the question."""
         self._looking: NewestOnly[str] | None = None
         if find is not None:
-            self._looking = NewestOnly(lambda question: self.post_message(self.Looked(question, find(question))), "attachments", PAUSE)
+            self._looking = NewestOnly(lambda question: self.post_message(self.ChipsFound(question, find(question))), "attachments", PAUSE)
 
     def on_unmount(self) -> None:
         if self._looking is not None:
             self._looking.close()
 
     def show(self, mode: Mode, *, replacing: bool) -> None:
-        """replacing: what is entered takes the place of something."""
+        """Show the keys of a mode. replacing: the input replaces an earlier one."""
         self._mode, self._replacing = mode, replacing
         self._draw()
 
     def look_at(self, question: str) -> None:
-        """The question that is being written; empty where there is none."""
+        """Look up the mentions of the question that is being written; empty for none."""
         self._question = question
         if question and self._looking is not None:
             self._looking.ask(question)
@@ -67,13 +67,13 @@ class Hint(Static):
             self._draw()
 
     def offer(self, offer: str) -> None:
-        """A sentence with a key in the place of the keys; empty: none any more."""
+        """Show a sentence instead of the keys; empty to remove it."""
         if offer != self._offer:
             self._offer = offer
             self._draw()
 
-    @on(Looked)
-    def _looked(self, message: Looked) -> None:
+    @on(ChipsFound)
+    def _chips_found(self, message: ChipsFound) -> None:
         message.stop()
         if message.question == self._question and message.chips != self._chips:
             self._chips = message.chips
@@ -97,5 +97,5 @@ class Hint(Static):
 
 
 def _line(text: str) -> str:
-    """A text from outside, fit for one line."""
+    """Return text from outside in one line, safe to draw."""
     return " ".join(plain(text).split())

@@ -1,4 +1,4 @@
-"""The input history as the editor has it: read once and written behind, on a thread of its own, so that no disk holds the keys."""
+"""The editor's input history: read once and written on a thread, so that no key waits for the disk."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from mahtab_tui.store.history import HistoryEntry
 
 _PATIENCE = 1.0
-"""Seconds that leaving waits for the last input to be written."""
+"""Seconds to wait for the last input to be written on leaving."""
 
 
 class InputHistory(Protocol):
-    """What the editor needs of `store.history.History`."""
+    """The part of `store.history.History` that the editor needs."""
 
     def add(self, text: str, mode: str) -> None: ...
 
@@ -21,7 +21,7 @@ class InputHistory(Protocol):
 
 
 class Inputs:
-    """All inputs by mode, the newest first."""
+    """All inputs by mode, newest first."""
 
     def __init__(self, history: InputHistory) -> None:
         self._history = history
@@ -31,21 +31,21 @@ class Inputs:
         self._thread = threading.Thread(target=self._read_and_write, name="input-history", daemon=True)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write all new inputs."""
         self._to_write.put(None)
         self._thread.join(_PATIENCE)
 
     def add(self, text: str, mode: str) -> None:
-        """Remember an input."""
+        """Add an input."""
         self._new.insert(0, (text, mode))
         self._to_write.put((text, mode))
 
     def of(self, mode: str) -> list[str]:
-        """The inputs of a mode, each once: those of now before what was read."""
+        """Return the inputs of a mode, each once; those of this session first."""
         now = (text for text, its_mode in self._new if its_mode == mode)
         past = (entry.text for entry in self._past if entry.mode == mode)
         return list(dict.fromkeys((*now, *past)))

@@ -1,4 +1,4 @@
-"""The editor's pane: a glyph that shows the mode, the text, one line of help."""
+"""The editor's pane: a glyph for the mode, the text, and a line of help."""
 
 from __future__ import annotations
 
@@ -27,52 +27,52 @@ from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
-from mahtab_tui.tui.panes.editor.recall import Recalls
+from mahtab_tui.tui.panes.editor.recall import HistoryCursors
 from mahtab_tui.tui.panes.editor.suggestion import Suggest
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 _NO_COMMANDS = SlashCompletions()
-_STRAIGHTEN = "Python does not read curly quotes · Alt+Q makes them straight"
+_STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
-class Attachments(Protocol):
-    """Finds what a question points at; both wait for the kernel."""
+class MentionSource(Protocol):
+    """Completes and previews the mentions in a question. Both methods wait for the kernel."""
 
     def complete(self, question: str, cursor: int) -> Completions:
-        """What a mention at the cursor may become; raises `KernelError`."""
+        """Complete the mention at the cursor; raises `KernelError`."""
 
     def chips(self, question: str) -> Sequence[Chip]:
-        """What would go with the question."""
+        """Preview the attachments of a question."""
 
 
 class EditorPane(Widget):
-    """Edits Python or a question; a backtick at the very start goes from one to the other."""
+    """Edits Python or a question; a backtick at the very start switches between them."""
 
     ALLOW_MAXIMIZE = True
 
     mode: reactive[Mode] = reactive[Mode]("python", init=False)
 
     class Submitted(Message):
-        """A complete input was entered."""
+        """Posted when the user enters a complete input."""
 
         def __init__(self, mode: Mode, text: str, replaces: str = "") -> None:
             super().__init__()
             self.mode = mode
             self.text = text
             self.replaces = replaces
-            """The entry of the transcript that it takes the place of."""
+            """The name of the entry that it replaces."""
 
     class ModeChanged(Message):
-        """Python or Ask."""
+        """Posted when the mode changes."""
 
         def __init__(self, mode: Mode) -> None:
             super().__init__()
             self.mode = mode
 
     class LeaveRequested(Message):
-        """Ctrl+D in an empty editor."""
+        """Posted on Ctrl+D in an empty editor."""
 
     def __init__(
         self,
@@ -80,21 +80,21 @@ class EditorPane(Widget):
         complete: Complete | None = None,
         explain: Explain | None = None,
         suggest: Suggest | None = None,
-        attachments: Attachments | None = None,
+        mentions: MentionSource | None = None,
         slash: SlashCompletions = _NO_COMMANDS,
         *,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
         self._inputs = Inputs(history)
-        self._recalls = Recalls(self._inputs)
+        self._recalls = HistoryCursors(self._inputs)
         self._completions = CompletionList()
         self._card = HelpCard(explain)
-        self._area = PromptArea(self._completions, self._recalls, complete, attachments.complete if attachments else None, slash, suggest, id="code")
-        self._hint = Hint(attachments.chips if attachments else None, id="hint")
+        self._area = PromptArea(self._completions, self._recalls, complete, mentions.complete if mentions else None, slash, suggest, id="code")
+        self._hint = Hint(mentions.chips if mentions else None, id="hint")
         self._replaces = ""
         self._draft: tuple[Mode, str] = ("python", "")
-        """What stood here before something was to be replaced."""
+        """The mode and text from before a replacement began."""
         self._find = FindRow(AreaFinder(self._area))
 
     def compose(self) -> ComposeResult:
@@ -115,7 +115,7 @@ class EditorPane(Widget):
 
     @property
     def text(self) -> str:
-        """What stands in the editor; setting it can be undone."""
+        """The text in the editor; setting it can be undone."""
         return self._area.whole_text
 
     @text.setter
@@ -128,7 +128,6 @@ class EditorPane(Widget):
 
     @property
     def selected_text(self) -> str:
-        """What is selected in the editor."""
         return self._area.selected_text
 
     def clear(self) -> None:
@@ -141,7 +140,7 @@ class EditorPane(Widget):
         return self
 
     def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
-        """Edit a text that takes the place of an entry of the transcript when it is entered; Escape gives that up."""
+        """Edit a text that will replace an entry of the transcript; Escape cancels."""
         if not self._replaces:
             self._draft = (self.mode, self.text)
             self._area.draft = Draft(self.mode == "python", self.text) if self.text else None
@@ -149,25 +148,25 @@ class EditorPane(Widget):
         self._show_mode()
 
     def end_replacing(self) -> None:
-        """Give up replacing something, if that was to be done; what stood here before is back."""
+        """Cancel a replacement, if any, and restore the previous text."""
         if self._replaces:
             self._replaces, self._area.draft = "", None
             self.mode, self.text = self._draft
             self._show_mode()
 
     def begin_question(self, question: str) -> None:
-        """Have a question stand here, not sent yet. What stood here before comes back when it is sent, or by undo."""
+        """Put a question into the editor, without sending it. The previous text comes back when it is sent, or by undo."""
         if self.text not in ("", question) and not self._replaces:
             self._area.draft = Draft(self.mode == "python", self.text)
         self.mode, self.text = "ask", question
 
     def mention(self, what: str) -> None:
-        """Have the question that stands here point at something; where none does, one begins."""
+        """Add a mention to the question in the editor, or begin one."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""
         self.mode, self.text = "ask", f"{question} {what} ".lstrip()
 
     def toggle_mode(self) -> None:
-        """From Python to Ask or back; the draft stays."""
+        """Switch between Python and Ask; the text stays."""
         self.mode = "ask" if self.mode == "python" else "python"
 
     def watch_mode(self, mode: Mode) -> None:
@@ -198,9 +197,9 @@ class EditorPane(Widget):
         self.post_message(self.LeaveRequested())
 
     def explain(self) -> None:
-        """Show signature and docstring of the call that the cursor stands in."""
+        """Show signature and docstring of the call at the cursor."""
         if self._area.python:
-            self._area.completing.close()
+            self._area.completer.close()
             self._card.ask(self._area.text, self._area.cursor_index, self._area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
@@ -216,10 +215,10 @@ class EditorPane(Widget):
         self._find.open()
 
     def suggest(self) -> bool:
-        """Ask for a suggestion now; False where no model was chosen for it."""
-        if self._area.suggesting is not None:
-            self._area.suggesting.ask(at_once=True)
-        return self._area.suggesting is not None
+        """Ask for a suggestion now; returns False if no model is set for suggestions."""
+        if self._area.suggester is not None:
+            self._area.suggester.ask(at_once=True)
+        return self._area.suggester is not None
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
@@ -229,7 +228,7 @@ class EditorPane(Widget):
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:
         message.stop()
-        self._area.completing.take(message.item)
+        self._area.completer.take(message.item)
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:

@@ -1,4 +1,4 @@
-"""Large pasted texts, which stand in the editor as one word each."""
+"""Large pasted texts, each collapsed to one word in the editor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from mahtab_tui.session.mentions import is_large
 
 
 class Pastes:
-    """The folded texts by the words that stand for them."""
+    """The collapsed texts, by their words."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def fold(self, text: str) -> str:
-        """The word that stands for a text from now on; the text itself where it is not large."""
+    def collapse(self, text: str) -> str:
+        """Return a new word for a text; the text itself if it is not large."""
         if not is_large(text):
             return text
         lines = text.count("\n") + 1
@@ -26,20 +26,20 @@ class Pastes:
         self._texts[word] = text
         return word
 
-    def unfold(self, text: str) -> str:
-        """The text with all that was pasted."""
-        # In one pass: a pasted text may have the word of another one in it.
+    def expand(self, text: str) -> str:
+        """Replace all words by their texts."""
+        # In one pass: a pasted text may contain the word of another one.
         words = "|".join(map(re.escape, self._texts))
         return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
     def word_before(self, text: str) -> str:
-        """The word with which a text ends; empty where it ends with none."""
+        """Return the word with which a text ends; empty if none."""
         return next((word for word in self._texts if text.endswith(word)), "")
 
     def word_after(self, text: str) -> str:
-        """The word with which a text begins; empty where it begins with none."""
+        """Return the word with which a text starts; empty if none."""
         return next((word for word in self._texts if text.startswith(word)), "")
 
     def forget(self) -> None:
-        """The editor is empty, and what was in it cannot come back."""
+        """Forget all texts: the editor is empty, and its text cannot come back."""
         self._texts.clear()

@@ -1,4 +1,4 @@
-"""A pasted text as it is put into the editor."""
+"""Prepares pasted text for the editor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
 
 
 def clean(text: str) -> str:
-    """Without control characters, and with line breaks of one kind."""
+    """Remove control characters, and convert line breaks to ``\\n``."""
     return plain(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def pasted_python(text: str, *, into_empty: bool) -> str:
-    """Python from anywhere: indented by spaces, without prompts and fences (what a session had answered, and what stands between fenced
-    blocks, becomes comments), and, where it comes to stand alone, without the indentation common to all lines."""
+    """Prepare Python from anywhere: indent by spaces, and remove prompts and fences; a session's output and text between fences become comments.
+
+    into_empty: also remove the indentation common to all lines.
+    """
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
     text = _without_fences(text)
     dedented = textwrap.dedent(text)
@@ -40,17 +42,17 @@ def _without_prompt(line: str) -> str:
 
 
 def _without_fences(text: str) -> str:
-    """The code of a Markdown text that begins with a fence, or of one that ends with a last fence alone; else the text."""
+    """Return the code of a Markdown text that starts with a fence, or whose only fence is its last line; otherwise the text."""
     lines = text.split("\n")
-    said = [number for number, line in enumerate(lines) if line.strip()]
-    if not said or not (_FENCE.fullmatch(lines[said[0]]) or lines[said[-1]].strip() == "```"):
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled or not (_FENCE.fullmatch(lines[filled[0]]) or lines[filled[-1]].strip() == "```"):
         return text
-    if not _FENCE.fullmatch(lines[said[0]]):
-        return "\n".join(lines[: said[-1]]) if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1 else text
+    if not _FENCE.fullmatch(lines[filled[0]]):
+        return "\n".join(lines[: filled[-1]]) if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1 else text
     code: list[str] = []
     fence = ""
-    """What ends the block that is open."""
-    for line in lines[said[0] :]:
+    """The fence that ends the open block."""
+    for line in lines[filled[0] :]:
         found = _FENCE.fullmatch(line)
         if found and not fence:
             fence = found[1]
@@ -64,16 +66,16 @@ def _without_fences(text: str) -> str:
 _STRAIGHT = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u201f": '"'})
 _CURLY = re.compile(f"[{''.join(map(chr, _STRAIGHT))}]")
 LONG = 100_000
-"""Characters of a text that is not taken apart at each key."""
+"""A longer text, in characters, is not parsed at each key."""
 
 
 def has_curly_quotes(text: str) -> bool:
-    """Whether quotes that Python does not read stand where it wants some: outside of its strings and comments. Of a long text: anywhere."""
+    """Return whether there are curly quotes outside of strings and comments; in a long text, anywhere."""
     found = _CURLY.search(text) is not None
     return found and (len(text) > LONG or _CURLY.search(bare(text)) is not None)
 
 
 def straightened(text: str) -> str:
-    """The text with straight quotes. Those inside of its strings stay, where that makes Python of it."""
+    """Make quotes straight; those inside strings stay if the result is valid Python."""
     outside = outside_of_strings(text, lambda piece: piece.translate(_STRAIGHT))
     return outside if is_python(outside) else text.translate(_STRAIGHT)

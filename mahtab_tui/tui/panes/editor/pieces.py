@@ -1,4 +1,4 @@
-"""Python text in pieces, as far as that can be told of a text that is not finished: strings, comments, brackets."""
+"""Finds strings, comments and brackets in Python text that may be incomplete."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ _PIECE = re.compile(
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
-class Span(NamedTuple):
-    """A string, or a bracket and its partner with what stands between them; offsets in characters, `end` is that of the last one."""
+class SourceSpan(NamedTuple):
+    """A string, or a pair of brackets with the text between them. Offsets are in characters; `end` is inclusive."""
 
     start: int
     end: int
     bracket: bool
 
 
-def spans(text: str) -> Iterator[Span]:
-    """The strings and the pairs of brackets of a text, in the order of their ends. A bracket without a partner is left out."""
+def spans(text: str) -> Iterator[SourceSpan]:
+    """Yield the strings and pairs of brackets of a text, in the order of their ends. Brackets without a partner are left out."""
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(text):
         if piece["string"]:
-            yield Span(piece.start(), piece.end() - 1, bracket=False)
+            yield SourceSpan(piece.start(), piece.end() - 1, bracket=False)
         elif (bracket := piece["bracket"]) in _CLOSES:
             if opened and opened[-1][0] == _CLOSES[bracket]:
-                yield Span(opened.pop()[1], piece.start(), bracket=True)
+                yield SourceSpan(opened.pop()[1], piece.start(), bracket=True)
         elif bracket:
             opened.append((bracket, piece.start()))
 
 
 def bare(text: str) -> str:
-    """The text without comments, and with empty strings."""
+    """Remove comments, and empty all strings."""
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
 
 
 def outside_of_strings(text: str, changed: Callable[[str], str]) -> str:
-    """The text with what stands outside of its strings and comments changed."""
+    """Apply a function to the text outside of strings and comments."""
     parts: list[str] = []
     end = 0
     for piece in _PIECE.finditer(text):

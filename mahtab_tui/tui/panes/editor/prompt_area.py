@@ -1,4 +1,4 @@
-"""The code area as a prompt: it completes and suggests, has a mode, a history at its edges, and a way out."""
+"""The code area as a prompt, with completion, suggestions, modes, history and collapsed pastes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from textual.message import Message
 
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.editor.completion import Complete, Completing
+from mahtab_tui.tui.panes.editor.completion import Complete, Completer
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pastes import Pastes
 from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, straightened
-from mahtab_tui.tui.panes.editor.recall import Recalls
-from mahtab_tui.tui.panes.editor.suggestion import Suggest, Suggesting
+from mahtab_tui.tui.panes.editor.recall import HistoryCursors
+from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester, Suggest
 from mahtab_tui.tui.slash import SlashCompletions
 
 
@@ -25,38 +25,38 @@ class Draft(NamedTuple):
     """A text that was put aside."""
 
     python: bool
-    """Else it is a question."""
+    """Python rather than a question."""
     text: str
 
 
 class PromptArea(CodeArea):
-    """Owns completion, suggestion, history and pasted texts, and tells them what is typed."""
+    """Owns completion, suggestion, history and pasted texts, and informs them of typing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
-        Binding("alt+e", "unfold", "Show what was pasted", show=False),
+        Binding("alt+e", "expand_pastes", "Show pasted text", show=False),
         Binding("alt+q", "straighten", "Straighten quotes", show=False),
     ]
 
     class ModeChanged(Message):
-        """A backtick at the very start, or Backspace in an empty text: it is edited as Python now, or no longer."""
+        """Posted when a backtick at the very start, or Backspace in an empty text, changes the mode."""
 
         def __init__(self, *, python: bool) -> None:
             super().__init__()
             self.python = python
 
     class LeaveKey(Message):
-        """Ctrl+D in an empty text."""
+        """Posted on Ctrl+D in an empty text."""
 
     draft: Draft | None = None
-    """What comes back here when the text is entered."""
+    """The text that comes back when the current one is entered."""
     _recalled: tuple[str, Selection] | None = None
-    """The text and the cursor as the history put them."""
+    """Text and cursor as the history set them."""
 
     def __init__(
         self,
         completions: CompletionList,
-        recalls: Recalls,
+        recalls: HistoryCursors,
         complete: Complete | None,
         complete_question: Complete | None,
         slash: SlashCompletions,
@@ -64,8 +64,8 @@ class PromptArea(CodeArea):
         *,
         id: str | None = None,
     ) -> None:
-        self.completing = Completing(self, completions, complete, complete_question, slash)
-        self.suggesting = None if suggest is None else Suggesting(self, completions, suggest)
+        self.completer = Completer(self, completions, complete, complete_question, slash)
+        self.suggester = None if suggest is None else InlineSuggester(self, completions, suggest)
         self._recalls = recalls
         self._pastes = Pastes()
         super().__init__(id=id)
@@ -74,64 +74,64 @@ class PromptArea(CodeArea):
     def mode(self) -> Mode:
         return "python" if self.python else "ask"
 
-    # What the parts are told
+    # Events
 
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
             self._change_mode(not self.python)
-        elif not self.completing.take_key(event):
+        elif not self.completer.take_key(event):
             return
         event.stop()
         event.prevent_default()
 
     def on_blur(self, event: Blur) -> None:
-        self.completing.close()
+        self.completer.close()
 
     def on_unmount(self) -> None:
-        self.completing.end()
-        if self.suggesting is not None:
-            self.suggesting.end()
+        self.completer.end()
+        if self.suggester is not None:
+            self.suggester.end()
 
     def watch_selection(self, selection: Selection) -> None:
-        """Where the cursor goes elsewhere, the list closes and the suggestion goes."""
+        """Close the completions and drop the suggestion when the cursor moves away."""
         super().watch_selection(selection)
         if self.typing or not self.is_mounted:
             return
-        self.completing.close()
-        if self.suggesting is not None:
-            self.suggesting.forget()
+        self.completer.close()
+        if self.suggester is not None:
+            self.suggester.forget()
 
     def update_suggestion(self) -> None:
-        """The text has changed: of a suggestion that is being typed the rest stays, else there is something new to ask for."""
-        if self.suggesting is not None and not self.suggestion:
-            self.suggesting.ask(at_once=False)
+        """Ask for a new suggestion after the text changed, unless the user types the current one."""
+        if self.suggester is not None and not self.suggestion:
+            self.suggester.ask(at_once=False)
 
     def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
         with self.as_typed():
             result = super()._replace_via_keyboard(insert, start, end)
-        self.completing.edited(by_character=len(insert) == 1 and insert != "\n")
+        self.completer.edited(by_character=len(insert) == 1 and insert != "\n")
         return result
 
     def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
         with self.as_typed():
             result = super()._delete_via_keyboard(start, end)
-        self.completing.edited(by_character=False)
+        self.completer.edited(by_character=False)
         return result
 
     def action_indent(self) -> None:
-        """Take the suggestion, or the chosen completion; ask for completions behind something; else indent."""
-        if not (self.suggesting and self.suggesting.take()) and not self.completing.take_tab():
+        """Insert the suggestion or the chosen completion, or ask for completions; otherwise indent."""
+        if not (self.suggester and self.suggester.take()) and not self.completer.take_tab():
             super().action_indent()
 
-    # The mode, and entering
+    # Mode and submitting
 
     def _change_mode(self, python: bool) -> None:
-        """At once: what is typed next, and Enter, is meant in the new mode."""
+        """Change the mode at once, because the next key is meant for the new mode."""
         self.python = python
         self.post_message(self.ModeChanged(python=python))
 
     def action_submit(self) -> None:
-        """Enter what is written, if anything is; what is typed next belongs to another input."""
+        """Submit the text, if any, and empty the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self._recalls.entered(text, self.mode)
@@ -140,28 +140,28 @@ class PromptArea(CodeArea):
             self._bring_draft_back()
 
     def _bring_draft_back(self) -> None:
-        """At once, too: what is typed next goes on with it."""
+        """Restore the draft at once, because the next key continues it."""
         draft, self.draft = self.draft, None
         if draft is not None:
             self._change_mode(draft.python)
             self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
-        """Leave, where there is nothing to delete."""
+        """Delete right, or leave if the text is empty."""
         if self.text:
             self.action_delete_right()
         else:
             self.post_message(self.LeaveKey())
 
-    # The history
+    # History
 
     def _walk(self, step: int) -> None:
-        """To an older input (1) or a newer one (-1), at once: the next key is meant for it."""
+        """Show an older input (1) or a newer one (-1), at once, because the next key is meant for it."""
         if (text := self._recalls.step(step, self.mode, self.text)) is not None:
             self.recall(text)
 
     def recall(self, text: str) -> None:
-        """Show an input of the history; undo brings back what stood here."""
+        """Show an input of the history; undo brings back the previous text."""
         text = clean(text)
         self._show_instead(text)
         self._recalled = (text, self.selection)
@@ -171,7 +171,7 @@ class PromptArea(CodeArea):
 
     @property
     def _untouched(self) -> bool:
-        """Whether what stands here is as the history put it: then Up and Enter mean the input as a whole."""
+        """Whether text and cursor are as the history set them: then Up and Enter apply to the input as a whole."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
@@ -190,22 +190,22 @@ class PromptArea(CodeArea):
             super().action_cursor_down(select)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where all of the text is seen, the keys for pages scroll the transcript."""
+        """Let the page keys scroll the transcript if all of the text is visible."""
         if action in ("cursor_page_up", "cursor_page_down") and self.wrapped_document.height <= self.size.height:
             return False
         return super().check_action(action, parameters)
 
-    # Large pasted texts, which stand here as one word each
+    # Large pasted texts
 
     @property
     def whole_text(self) -> str:
-        return self._pastes.unfold(self.text)
+        return self._pastes.expand(self.text)
 
-    def folded(self, text: str) -> str:
-        return self._pastes.fold(text)
+    def collapsed(self, text: str) -> str:
+        return self._pastes.collapse(text)
 
-    def action_unfold(self) -> None:
-        """Show what was pasted in full; undo shows the words again."""
+    def action_expand_pastes(self) -> None:
+        """Show the pasted texts in full; undo collapses them again."""
         text = self.whole_text
         if text != self.text:
             self._show_instead(text)
@@ -214,7 +214,7 @@ class PromptArea(CodeArea):
         """Make curly quotes straight; undo makes them curly again."""
         text = self.whole_text
         if self.python and has_curly_quotes(text):
-            self._show_instead(self.folded(straightened(text)))
+            self._show_instead(self.collapsed(straightened(text)))
 
     def action_delete_left(self) -> None:
         if not self.text:
@@ -235,7 +235,7 @@ class PromptArea(CodeArea):
             super().action_delete_word_right()
 
     def _delete_paste_before(self, blanks: str) -> bool:
-        """Delete the word of a pasted text as a whole, where it stands left of the cursor; also with these between them."""
+        """Delete a collapsed paste left of the cursor as a whole. blanks: characters that may be between them."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column].rstrip(blanks)
         word = self._pastes.word_before(before) if self.selection.is_empty else ""
@@ -244,7 +244,7 @@ class PromptArea(CodeArea):
         return bool(word)
 
     def _delete_paste_after(self, blanks: str) -> bool:
-        """The same right of it."""
+        """Delete a collapsed paste right of the cursor as a whole."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
         after = line[column:].lstrip(blanks)

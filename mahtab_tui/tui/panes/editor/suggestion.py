@@ -1,4 +1,4 @@
-"""A grey suggestion behind the cursor, from a model that the user chose for it."""
+"""Inline suggestions after the cursor, from the model that the user has set for them."""
 
 from __future__ import annotations
 
@@ -10,50 +10,48 @@ from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.rows.newest import NewestOnly
 
 PAUSE = 0.7
-"""Seconds without a key after which a suggestion is asked for."""
+"""Seconds without a key before a suggestion is requested."""
 
 Suggest = Callable[[str, bool, Callable[[], bool]], str]
-"""How a text (of Python, or of a question) may go on in its line, empty where nothing comes to mind; the last argument says whether it is
-still wanted. Waits for the model."""
+"""Suggests the rest of a line, given the text, whether it is Python, and a function that returns whether the suggestion is still wanted. Waits
+for the model. Empty if there is no suggestion."""
 
 
-class Wish(NamedTuple):
-    """A text that may go on."""
-
+class SuggestionRequest(NamedTuple):
     number: int
     text: str
     python: bool
 
 
-class Suggesting:
-    """Right, or Tab, takes the suggestion; whatever else is typed is never in its way."""
+class InlineSuggester:
+    """Requests and shows suggestions. Right or Tab inserts one."""
 
     def __init__(self, area: CodeArea, completions: CompletionList, suggest: Suggest) -> None:
         self._area = area
         self._completions = completions
         self._suggest = suggest
-        self._thread: NewestOnly[Wish] = NewestOnly(self._ask_model, "suggestion", PAUSE)
-        self._wished = 0
-        """The number of the newest wish; answers to others are dropped, and their models stopped."""
+        self._thread: NewestOnly[SuggestionRequest] = NewestOnly(self._ask_model, "suggestion", PAUSE)
+        self._requested = 0
+        """The number of the newest request; older ones are stopped and dropped."""
 
     def end(self) -> None:
-        """The area is gone."""
-        self._wished += 1
+        """Stop the thread: the area is gone."""
+        self._requested += 1
         self._thread.close()
 
     def ask(self, *, at_once: bool) -> None:
-        """Ask for a suggestion, if the cursor stands at the end. at_once: else after a pause."""
-        self._wished += 1
+        """Request a suggestion if the cursor is at the end of the text. at_once: without a pause."""
+        self._requested += 1
         if self._area.text.strip() and self._at_end:
-            self._thread.ask(Wish(self._wished, self._area.whole_text, self._area.python), at_once=at_once)
+            self._thread.ask(SuggestionRequest(self._requested, self._area.whole_text, self._area.python), at_once=at_once)
 
     def forget(self) -> None:
-        """Take the suggestion away, and drop the answer that is still to come."""
-        self._wished += 1
+        """Remove the suggestion, and drop a pending one."""
+        self._requested += 1
         self._area.suggestion = ""
 
     def take(self) -> bool:
-        """Put the suggestion in; False where there is none, or the list of completions is open."""
+        """Insert the suggestion; returns False if there is none, or the list of completions is open."""
         if not self._area.suggestion or self._completions.is_open:
             return False
         self._area.insert(self._area.suggestion)
@@ -63,12 +61,12 @@ class Suggesting:
     def _at_end(self) -> bool:
         return self._area.selection.is_empty and self._area.cursor_at_end_of_text
 
-    def _ask_model(self, wish: Wish) -> None:
-        """Answer a wish, on the thread."""
-        if wish.number == self._wished:
-            text = self._suggest(wish.text, wish.python, lambda: wish.number == self._wished)
-            self._area.call_later(self._answered, wish, text)
+    def _ask_model(self, request: SuggestionRequest) -> None:
+        """Serve a request, on the thread."""
+        if request.number == self._requested:
+            text = self._suggest(request.text, request.python, lambda: request.number == self._requested)
+            self._area.call_later(self._answered, request, text)
 
-    def _answered(self, wish: Wish, text: str) -> None:
-        if wish.number == self._wished and self._area.cursor_at_end_of_text and not self._completions.is_open:
+    def _answered(self, request: SuggestionRequest, text: str) -> None:
+        if request.number == self._requested and self._area.cursor_at_end_of_text and not self._completions.is_open:
             self._area.suggestion = text

@@ -1,4 +1,4 @@
-"""The namespace: every variable, and who made or last changed it."""
+"""The namespace pane: every variable, and who created or last changed it."""
 
 from mahtab_tui.tui.panes.namespace.pane import NamespacePane
 

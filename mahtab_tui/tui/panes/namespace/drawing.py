@@ -1,4 +1,4 @@
-"""The namespace's names as rows."""
+"""Draws the variables of the namespace as rows."""
 
 from __future__ import annotations
 
@@ -11,46 +11,45 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
 
-from mahtab_tui.tui.panes.namespace.row import Row as Name
-from mahtab_tui.tui.panes.namespace.rows import Rows
+from mahtab_tui.tui.panes.namespace.variable_row import VariableRow
+from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, fitted
 
 FADE = 1.0
-"""Seconds in which a changed row fades back."""
+"""Seconds for which a changed row is highlighted, fading."""
 FADE_STEPS = 5
 
 _EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
-_NO_CHANGES = "What a cell of the model's adds, changes and deletes shows here."
-
+_NO_CHANGES = "Shows what a cell of the model adds, changes and deletes."
 
 _LOOKED_AT = 200
-"""Rows that the widths are made for."""
+"""Number of rows from which the column widths are computed."""
 _WIDE = 60
-"""Cells from which there is a column for the time."""
+"""Width from which there is a column for the time."""
 _TIME = len("12:34")
 
 
 def fitted_author(text: str, width: int) -> str:
-    """Who and in which cell: where it is too long, the name is cut and the cell's number stays."""
+    """Shorten an author with a cell's number: the name is cut, the number stays."""
     name, space, number = text.rpartition(" ")
     room = width - cell_len(space + number)
     return text if cell_len(text) <= width or room < 3 else fitted(name, room).rstrip() + space + number
 
 
 class Columns(NamedTuple):
-    """Cells of each column; one cell stands between two."""
+    """The widths of the columns, which are one cell apart."""
 
     name: int
     type: int
     value: int
     by: int
     time: int = 0
-    """0 where there is no room for it."""
+    """0 if there is no room for it."""
 
     @classmethod
-    def of(cls, rows: Sequence[Name], width: int) -> Columns:
-        """Columns for these rows in so many cells: names and authors as they need, the value gets what is left."""
+    def of(cls, rows: Sequence[VariableRow], width: int) -> Columns:
+        """Compute the widths for some rows: names and authors as wide as needed, the rest for the value."""
         seen = rows[:_LOOKED_AT]
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
@@ -61,16 +60,16 @@ class Columns(NamedTuple):
         return cls(name, kind, max(4, room - name - kind - by), by, time)
 
     def line(self, name: str, type: str, value: str, by: str, time: str) -> str:
-        """A line of these texts."""
+        """Format a line."""
         return " ".join(fitted(text, width) for text, width in zip((name, type, value, by, time), self, strict=True) if width)
 
 
 class NamespaceRows:
-    """A `RowSource`: a row for each name that is shown, or a sentence that says why there is none."""
+    """A `RowSource` with a row for each variable, or a sentence if there are none."""
 
-    def __init__(self, names: Rows) -> None:
+    def __init__(self, names: VariableRows) -> None:
         self.ground = Color(0, 0, 0)
-        """The pane's background, to which changed rows fade back."""
+        """The pane's background, to which highlighted rows fade."""
         self._names = names
         self._columns = Columns.of([], 40)
         self._sentence: list[str] = []
@@ -80,7 +79,7 @@ class NamespaceRows:
         self.arrange()
 
     def arrange(self) -> None:
-        """Other names are shown."""
+        """Lay out again after other variables are shown."""
         self._columns = Columns.of(self._names.shown, self._width)
         self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
 
@@ -90,7 +89,7 @@ class NamespaceRows:
     def __getitem__(self, index: int) -> Row:
         return self._row(self._names.shown[index]) if self._names.shown else Row([(self._sentence[index], self._palette.muted)])
 
-    def _row(self, name: Name) -> Row:
+    def _row(self, name: VariableRow) -> Row:
         columns, palette = self._columns, self._palette
         signs = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         watched = name.name in self._names.watched and not name.sign
@@ -103,13 +102,13 @@ class NamespaceRows:
         ]
         return Row(spans, fill=self._glow(name))
 
-    def _author(self, name: Name) -> list[Span]:
-        """Who changed a name last; the question mark of a possible change since then is muted."""
+    def _author(self, name: VariableRow) -> list[Span]:
+        """Draw who changed a variable last; the question mark for a possible later change is muted."""
         text = fitted(fitted_author(name.by, self._columns.by), self._columns.by)
         who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
         return [(who, self._palette.party(name.party == "you", name.guest)), (mark + rest, self._palette.muted)]
 
-    def _glow(self, name: Name) -> Style | None:
+    def _glow(self, name: VariableRow) -> Style | None:
         age = time.time() - name.time
         if age >= FADE or self._palette.panel.bgcolor is None:
             return None
@@ -119,18 +118,16 @@ class NamespaceRows:
     def _why_empty(self) -> str:
         names = self._names
         if names.filter and not names.hidden:
-            return "Nothing has this in its name. Esc ends the filter."
+            return "No name contains this. Esc ends the filter."
         if names.changes:
             by = names.difference.by
             return f"{by} has changed no variable." if by else _NO_CHANGES
         if names.hidden:
-            return f"Only modules, functions or private names{' have this' if names.filter else ''}. Ctrl+T shows them."
+            return f"Only modules, functions or private names{' contain this' if names.filter else ''}. Ctrl+T shows them."
         return _EMPTY
 
-    # The title and the names of the columns
-
     def title(self, filtering: bool, focused: bool) -> Row:
-        """What is shown, filtered by what, in which order. filtering: letters filter."""
+        """Draw the title with filter and order. filtering: whether typing filters."""
         names, muted = self._names, self._palette.muted
         bright = self._palette.person + BOLD if focused else muted
         if names.changes:
@@ -147,6 +144,6 @@ class NamespaceRows:
         return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
 
     def heads(self) -> Row:
-        """The names of the columns; nothing where there is nothing in them."""
+        """Draw the titles of the columns, unless they are empty."""
         some = len(self._names.shown if self._names.changes else self._names)
         return Row([(self._columns.line("name", "type", "value", "by", "time") if some else "", self._palette.muted)])

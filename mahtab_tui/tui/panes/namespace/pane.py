@@ -1,4 +1,4 @@
-"""The namespace's widget."""
+"""The widget of the namespace pane."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
-from mahtab_tui.tui.panes.namespace.row import Row as Name
-from mahtab_tui.tui.panes.namespace.rows import SORTS, Rows
 from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
+from mahtab_tui.tui.panes.namespace.variable_row import VariableRow
+from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRows
 from mahtab_tui.tui.port import NamespacePort
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 
 
 class NamespacePane(RowsView, can_focus=True):
-    """Every variable in a line. Enter opens one; Ctrl+F filters by what is typed then."""
+    """Shows every variable in a line. Enter opens one; Ctrl+F filters while typing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(VARIABLE_COMMANDS),
@@ -33,19 +33,19 @@ class NamespacePane(RowsView, can_focus=True):
     ]
 
     def __init__(self, port: NamespacePort | None = None, *, id: str | None = None) -> None:
-        """port: None where the variables can only be looked at in the list."""
+        """port: None if the user can only read the list."""
         self._port = port
-        self._rows = Rows()
+        self._rows = VariableRows()
         self._drawn = NamespaceRows(self._rows)
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
-        """Whether letters filter."""
+        """Whether typing filters."""
         self._fading: Timer | None = None
         self._faded = 0.0
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought."""
+        """Add records."""
         if self._rows.fold(records):
             self._drawn.ground = self.background_colors[1]
             self._arranged()
@@ -54,12 +54,12 @@ class NamespacePane(RowsView, can_focus=True):
                 self._fading = self.set_interval(FADE / FADE_STEPS, self._fade)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a variable."""
+        """Return whether there is a variable with this name."""
         return name in self._rows
 
     @property
     def made(self) -> int:
-        """How many names cells have made, without modules and private names."""
+        """How many variables cells have created, without modules and private names."""
         return self._rows.made
 
     def _fade(self) -> None:
@@ -69,7 +69,7 @@ class NamespacePane(RowsView, can_focus=True):
             self._fading = None
 
     def _arranged(self) -> None:
-        """The rows to be seen are others."""
+        """Lay out and draw after the shown variables have changed."""
         if self._laid_out is not None:
             self._drawn.arrange()
         self.cursor = max(0, min(self.cursor, len(self._rows.shown) - 1))
@@ -88,10 +88,10 @@ class NamespacePane(RowsView, can_focus=True):
     def marked_row(self) -> int:
         return super().marked_row if self._rows.shown else -1
 
-    # What the user does
+    # Actions
 
     def action_filter(self) -> None:
-        """Filter by what is typed from now on."""
+        """Filter by what is typed next."""
         self.filtering = True
         self.refresh()
 
@@ -118,7 +118,7 @@ class NamespacePane(RowsView, can_focus=True):
     def _filter(self, text: str) -> None:
         self._rows.arrange(filter=text)
         self._arranged()
-        if text:  # what is watched stays on top, and is not what was looked for
+        if text:  # watched variables stay on top, even if they do not match
             self.go_to(next((at for at, row in enumerate(self._rows.shown) if text.lower() in row.name.lower()), 0))
 
     def on_click(self, event: Click) -> None:
@@ -130,8 +130,8 @@ class NamespacePane(RowsView, can_focus=True):
             self.action_open()
 
     @property
-    def _chosen(self) -> Name | None:
-        """The row that keys act on; None where there is none, or its name is gone."""
+    def _chosen(self) -> VariableRow | None:
+        """The row on which keys act; None if there is none, or its variable is gone."""
         row = self._rows.shown[self.cursor] if self._rows.shown else None
         return None if row is None or row.name not in self._rows else row
 
@@ -140,7 +140,7 @@ class NamespacePane(RowsView, can_focus=True):
             self._port.look_inside(row.name)
 
     def _act(self, act: Callable[[VariableActions, str], None]) -> None:
-        """Do something to the variable at the cursor."""
+        """Perform an action on the variable at the cursor."""
         if (row := self._chosen) is not None and self._port is not None:
             act(VariableActions(self.app, self._port, self.has), row.name)
 
@@ -154,7 +154,7 @@ class NamespacePane(RowsView, can_focus=True):
         self._act(VariableActions.copy_name)
 
     def action_watch_variable(self) -> None:
-        """The cursor stays with the variable."""
+        """Watch or unwatch the variable at the cursor, and keep the cursor on it."""
         if (row := self._chosen) is not None:
             self._rows.watch(row.name)
             self._arranged()
@@ -166,7 +166,7 @@ class NamespacePane(RowsView, can_focus=True):
         return self._rows.changes
 
     def show_changes(self, shown: bool) -> None:
-        """Show what the last cell of the model's changed, or all variables."""
+        """Show what the last cell of the model changed, or all variables."""
         self._rows.arrange(changes=shown)
         self._arranged()
 

@@ -1,4 +1,4 @@
-"""What the person can do with a variable: as cells of theirs, so that it is seen where all else is."""
+"""The user's actions on a variable. They run as the user's cells, so that they are visible in the transcript."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mahtab_tui.tui.port import NamespacePort
 
 
 class VariableActions:
-    """Rename, delete and copy."""
+    """Renames, deletes and copies."""
 
     def __init__(self, app: App[object], port: NamespacePort, taken: Callable[[str], bool]) -> None:
-        """taken: whether there is a variable of a name."""
+        """taken: returns whether there is a variable with a name."""
         self._app = app
         self._port = port
         self._taken = taken
 
     def rename(self, name: str) -> None:
-        """Ask for another name."""
+        """Ask for a new name, and rename the variable."""
         from mahtab_tui.tui.screens.prompt import Prompt
 
         def chosen(new: str | None) -> None:
@@ -32,14 +32,14 @@ class VariableActions:
             if not _is_name(new):
                 self._refuse(f"{new} cannot be the name of a variable.")
             elif self._taken(unicodedata.normalize("NFKC", new)):
-                self._refuse(f"There is a variable {new} already; both were left as they are.")
+                self._refuse(f"There is already a variable {new}; nothing was renamed.")
             else:
                 self._port.run(f"{new} = {_written(name)}; del {_written(name)}")
 
-        self._app.push_screen(Prompt(f"Another name for {one_line(name)}", one_line(name)), chosen)
+        self._app.push_screen(Prompt(f"New name for {one_line(name)}", one_line(name)), chosen)
 
     def delete(self, name: str) -> None:
-        """Delete it, after a question."""
+        """Delete the variable, after confirmation."""
         from mahtab_tui.tui.screens.confirm import Confirm
 
         def sure(yes: bool | None) -> None:
@@ -47,11 +47,11 @@ class VariableActions:
                 self._port.run(f"del {_written(name)}")
 
         self._app.push_screen(
-            Confirm(f"Delete the variable {one_line(name)}? Its value is lost where nothing else holds it.", yes="Delete", no="Keep"), sure
+            Confirm(f"Delete the variable {one_line(name)}? Its value is lost if nothing else holds it.", yes="Delete", no="Keep"), sure
         )
 
     def copy_name(self, name: str) -> None:
-        """Copy its name."""
+        """Copy the name."""
         copy(self._app, one_line(name))
 
     def _refuse(self, sentence: str) -> None:
@@ -63,5 +63,5 @@ def _is_name(text: str) -> bool:
 
 
 def _written(name: str) -> str:
-    """A variable in code: what code put into the namespace may have any text for a name."""
+    """Return code for a variable. Code may put any text into the namespace as a name."""
     return name if _is_name(name) else f"globals()[{name!r}]"

@@ -1,4 +1,4 @@
-"""The recursion pane: every search as a tree, live."""
+"""The pane that shows every search as a tree, live."""
 
 from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
 

@@ -1,4 +1,4 @@
-"""The tree's widget, fed by the bus."""
+"""The widget of the search tree."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.calls.field import Field
 from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
+from mahtab_tui.tui.panes.search_tree.call_finder import CallFinder
 from mahtab_tui.tui.panes.search_tree.search_rows import SearchRows, look_of
-from mahtab_tui.tui.panes.search_tree.searching import CallFinder
-from mahtab_tui.tui.panes.search_tree.view import View
+from mahtab_tui.tui.panes.search_tree.tree_lines import TreeLines
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
@@ -29,52 +29,50 @@ from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 MANY = 200
-"""Lines from which they are laid out at the rate of the frames only."""
+"""With more lines, they are laid out at the frame rate only."""
 
 
 class RecursionPane(RowsView, NodeActions, can_focus=True):
-    """Every search as a tree, the newest first."""
+    """Shows every search as a tree, newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *CURSOR_KEYS,
-        Binding("left", "fold", "Fold", show=False),
-        Binding("right", "unfold", "Unfold", show=False),
+        Binding("left", "collapse", "Collapse", show=False),
+        Binding("right", "expand", "Expand", show=False),
         Binding("ctrl+f", "find", "Find", show=False),
     ]
 
     searched: var[bool] = var(False)
-    """Whether there is a search to show: watched by who gives the pane its room."""
+    """Whether there is a search to show; the screen watches it."""
 
     def __init__(self, control: Control, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
-        """`clock` gives the time on which the records' times are; a recording has its own."""
+        """clock: the clock of the records' times; a recording has its own."""
         self.trees = Trees()
-        self._view = View(self.trees)
+        self._view = TreeLines(self.trees)
         self._rows = SearchRows(self._view, clock)
         super().__init__(self._rows, id=id)
         self.control = control
         self._clock = clock
         self.finder = CallFinder(self.trees, self._reveal, self.focus)
         self._looks: list[tuple[object, ...]] = []
-        """Of the lines that are seen, as they were drawn."""
+        """The visible lines as they were drawn, from `look_of`."""
         self._ticking: Timer | None = None
 
-    # What others call
-
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought. Main thread only."""
+        """Add records. Main thread only."""
         if not self.trees.fold(records):
             return
         self.searched = bool(len(self.trees))
         if not self.size:
             return
         self._tick_if_needed()
-        # Many lines are laid out as often as they move, not as often as something comes.
+        # Many lines are laid out at the frame rate, not with every record.
         if self._ticking is None or len(self._view.lines) < MANY:
             self._arrange_if_needed()
         self._draw_changed()
 
     def end(self) -> None:
-        """There will be no more records: what has not finished is cut off."""
+        """Mark unfinished searches as cut off: there will be no more records."""
         for tree in self.trees:
             tree.close()
         self._arrange()
@@ -87,7 +85,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
             self.refresh_line(self.scroll_offset.y)
 
     def _draw_changed(self) -> None:
-        """Draw the lines that look otherwise than they are drawn."""
+        """Draw the visible lines whose looks have changed."""
         top, marked = self.scroll_offset.y, self._rows.marked
         looks = [look_of(line, marked) for line in self._view.lines[top : top + self.page]]
         for y, look in enumerate(looks):
@@ -115,7 +113,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
         self._show_cursor()
 
     def _arrange(self) -> None:
-        """There are other lines than before. Where the pane has the focus, the cursor stays at its place on the screen too."""
+        """Lay the lines out again. If the pane has the focus, keep the cursor at its position on the screen."""
         if self._laid_out is None:
             return
         before = self._view.place
@@ -155,7 +153,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
             self._ticking = None
 
     def _tick(self) -> None:
-        """Time went on: draw the lines that show it."""
+        """Draw the lines that show the time."""
         self._arrange_if_needed()
         self._draw_changed()
         top = self.scroll_offset.y
@@ -177,7 +175,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
     def marked_row(self) -> int:
         return self._view.place if self._view.lines and self.has_focus else -1
 
-    # What the user does
+    # Actions
 
     def on_click(self, event: Click) -> None:
         place = self.row_at(event.y)
@@ -206,7 +204,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
         self.refresh()
 
     def action_menu(self) -> None:
-        """Show what can be done with the call; fold or unfold many calls."""
+        """Open the menu of a call; expand or collapse a fan-out."""
         line = self._view.line
         if line is not None and line.kind == "batch":
             self._set_open(line, not line.open)
@@ -218,13 +216,13 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
             self._open(chosen)
 
     def _open(self, chosen: Chosen, at: int | None = None) -> None:
-        """Show a call on a screen of its own."""
+        """Open the screen of a call."""
         from mahtab_tui.tui.screens.node import NodeScreen
 
         self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
 
-    def action_fold(self) -> None:
-        """Fold the line; where it is folded, go to the one that it stands under."""
+    def action_collapse(self) -> None:
+        """Collapse the line, or go to its parent if it is collapsed."""
         line = self._view.line
         if line is not None and line.open:
             self._set_open(line, False)
@@ -232,8 +230,8 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
             self._view.go_above()
             self._show_cursor()
 
-    def action_unfold(self) -> None:
-        """Unfold the line; where it is unfolded, go to the first one below."""
+    def action_expand(self) -> None:
+        """Expand the line, or go to its first child if it is expanded."""
         line = self._view.line
         if line is not None and line.open is False:
             self._set_open(line, True)
@@ -246,7 +244,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
         self.refresh()
 
     def action_find(self) -> None:
-        """Search the calls, in a row that whoever shows the pane has put below it."""
+        """Open the find row that the screen has mounted below the pane."""
         for row in self.screen.query("#recursion-find").results(FindRow):
             row.open()
 

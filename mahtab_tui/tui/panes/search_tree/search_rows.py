@@ -1,4 +1,4 @@
-"""The lines of all searches as rows."""
+"""Draws the lines of all searches as rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.tui.calls.drawing import Drawing
 from mahtab_tui.tui.calls.outline import CallLine
-from mahtab_tui.tui.panes.search_tree.view import View
+from mahtab_tui.tui.panes.search_tree.tree_lines import TreeLines
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.rows.rows_view import RowsView
 
 
 class SearchRows:
-    """A `RowSource`."""
+    """The `RowSource` of the search tree."""
 
     drawing: Drawing
 
-    def __init__(self, view: View, clock: Callable[[], float]) -> None:
+    def __init__(self, view: TreeLines, clock: Callable[[], float]) -> None:
         self.focused = False
         self.width = 10
         """Cells between the margins."""
@@ -32,7 +32,7 @@ class SearchRows:
 
     @property
     def marked(self) -> SearchNode | None:
-        """The node whose place is shown in the bar: the chosen one while the view has the focus."""
+        """The node whose position the bar shows: the chosen one while the pane has the focus."""
         line = self._view.line
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
@@ -44,7 +44,7 @@ class SearchRows:
         return Row(self.drawing.spans(lines[index], self._clock(), self.marked) if lines else self._empty[index])
 
     def title(self, searches: int) -> Row:
-        """How many searches there are, and the names of the columns."""
+        """Draw the number of searches and the titles of the columns."""
         palette = self.drawing.palette
         spans: list[Span] = [("RECURSION", palette.person + BOLD if self.focused else palette.muted)]
         if searches > 1:
@@ -58,7 +58,7 @@ class SearchRows:
 
 
 def look_of(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
-    """Equal for as long as the line need not be drawn again."""
+    """Return a key that changes when the line must be drawn again."""
     tree, node, used = line.tree, line.node, line.node.used
     match line.kind:
         case "root" | "node" | "answer":
@@ -74,7 +74,7 @@ def look_of(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
 
 
 def _empty_lines(width: int, palette: Palette) -> list[list[Span]]:
-    """What a search is for, and one to try. Its colours are put in by hand: the first picture does not wait for the highlighter."""
+    """Explain searches, with an example. Its colours are set by hand, so that the start does not load the highlighter."""
     words = "A question over a text too long to read is answered by a tree of calls, which grows here. Run"
     rows = [list(row.spans) for row in paragraph([(words, palette.muted)], width, None)]
     return [*rows, [("  rlm(", palette.text), ('"what failed, and why?"', palette.good), (", log)", palette.text)]]

@@ -1,4 +1,4 @@
-"""The transcript: what everybody said, ran and got, in order."""
+"""The transcript: all questions, answers, cells and notices, in order."""
 
 from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 

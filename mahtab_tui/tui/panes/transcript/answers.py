@@ -1,4 +1,4 @@
-"""The model's answers: words and code as they stream, and as they finally are."""
+"""Builds entries from the model's answers, as they stream and when they are complete."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream,
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
 
 _OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval
-"""What belongs to one answer of the model's."""
+"""Records of one answer of the model."""
 
 
 class StepKey(NamedTuple):
-    """One answer of the model's."""
+    """Identifies one answer of the model."""
 
     turn: int | None
     step: int | None
@@ -26,23 +26,23 @@ class StepKey(NamedTuple):
         return cls(record.turn, record.step)
 
 
-class Answers:
-    """Builds the entries of answers through the two functions that it is given."""
+class AnswerEntries:
+    """Builds the entries of answers by two functions."""
 
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
         self._touch = touch
         self._pieces: dict[StepKey, list[Words | Cell]] = {}
         self._marked: set[int | None] = set()
-        """Turns that already bear the mark."""
+        """Turns whose entries already say that the answer was stopped."""
 
     def begin(self) -> None:
-        """A new question: nothing more comes for the answers to the last one, and a resumed session may number its turns anew."""
+        """Begin a new question: earlier answers are complete, and a resumed session may reuse their numbers."""
         self._pieces.clear()
         self._marked.clear()
 
     def token(self, record: AssistantChatStream) -> None:
-        """A piece of the stream: the last entry grows, or another begins."""
+        """Add a piece of the stream to the last entry, or begin a new one."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])
         if record.fresh:
             for piece in pieces:
@@ -61,7 +61,7 @@ class Answers:
             self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)))
 
     def answer(self, record: AssistantChat) -> None:
-        """The whole answer: what was streamed is put right, or drawn if nothing was."""
+        """Correct the streamed entries by the whole answer, or create them if nothing was streamed."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])
         left = list(pieces)
         for is_code, text in _stretches(parse_response(record.text).parts):
@@ -80,7 +80,7 @@ class Answers:
         self._mark(record, pieces)
 
     def approval(self, record: Approval) -> None:
-        """A block waits, or its fate is decided."""
+        """Show that a code block waits, or the decision."""
         cell = self._block(record)
         if cell is None:
             return
@@ -91,7 +91,7 @@ class Answers:
         self._touch(cell)
 
     def code_that_runs(self, record: AssistantReplIn) -> Cell:
-        """The entry of a block that begins to run, with the code that runs."""
+        """Return the entry of a code block that starts, with the code that runs."""
         cell = self._block(record)
         if cell is None:
             cell = Cell(party=_party(record), person=False)
@@ -101,11 +101,11 @@ class Answers:
         return cell
 
     def marked(self, turn: int | None) -> bool:
-        """Whether an entry of this turn says already that it was stopped."""
+        """Return whether an entry of this turn already says that the answer was stopped."""
         return turn in self._marked
 
     def _block(self, record: Approval | AssistantReplIn) -> Cell | None:
-        """The code entry that a record speaks of, as long as it has not run."""
+        """Return the code entry of a record, if it has not run yet."""
         pieces = self._pieces.get(StepKey.of(record), [])
         blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
         if record.block is None or not 0 <= record.block < len(blocks):
@@ -141,7 +141,7 @@ class Answers:
         self._touch(piece)
 
     def _mark(self, record: AssistantChat, pieces: list[Words | Cell]) -> None:
-        """Say how it ended, if it did not end by itself."""
+        """Mark an answer that was stopped or cut off."""
         mark = "stopped" if record.stopped else "cut off" if record.cut else ""
         if not mark:
             return
@@ -162,7 +162,7 @@ def _party(record: _OfStep) -> str:
 
 
 def _stretches(parts: Sequence[Part]) -> Iterator[tuple[bool, str]]:
-    """Whether it is code, and the text: words and thoughts that follow each other are one stretch, as they are while they stream."""
+    """Yield whether a stretch is code, and its text. Adjacent words and thoughts form one stretch, as they do while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:
@@ -182,7 +182,7 @@ def _key(record: _OfStep) -> str:
 
 
 def _name_code(record: AssistantChat, pieces: Sequence[Words | Cell]) -> None:
-    """The blocks that have not run go by their places in the answer."""
+    """Name the code blocks that have not run by their positions in the answer."""
     blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
     for number, cell in enumerate(blocks):
         if cell.number is None:

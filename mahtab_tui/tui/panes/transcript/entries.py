@@ -1,4 +1,4 @@
-"""The transcript as data: what the screen shows a window of."""
+"""The entries of the transcript, as data."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from mahtab_tui.tui.cell_output.output import CellOutput
 
 @dataclass(kw_only=True, eq=False)
 class Entry:
-    """One thing in the transcript."""
+    """One item of the transcript."""
 
     version: int = 0
-    """Grows with every change of what is drawn."""
+    """Increases with every visible change."""
     gap: bool = True
-    """An empty row stands above it."""
+    """Whether an empty row is above it."""
     joined: bool = False
-    """It goes on with what the same party said just above: the bar runs through the gap."""
+    """Whether it continues the entry above, of the same party: the bar runs through the gap."""
     hidden: bool = False
-    """It was drawn while it streamed, and turned out not to be there."""
+    """Whether it was removed: it streamed, but is not part of the whole answer."""
     key: str = ""
-    """Its name in the model's conversation, as `bus.left_out` makes it; empty where it is not in it."""
+    """Its name in the model's conversation, from `bus.left_out`; empty if it is not part of it."""
     left_out: Literal["", "hidden", "replaced"] = ""
-    """The model is not told of it any more."""
-    folded: bool = False
-    """Only its first row is shown."""
+    """Why the model is not told of it any more."""
+    collapsed: bool = False
+    """Whether only its first rows are shown."""
 
     @property
     def ends_with_bar(self) -> bool:
-        """Its last row bears the model's bar."""
+        """Whether its last row has the model's bar."""
         return False
 
 
-class Attached(NamedTuple):
-    """Something that went with a question, or did not."""
+class AttachmentChip(NamedTuple):
+    """An attachment of a question, or why it is missing."""
 
     label: str
     size: str
@@ -49,21 +49,21 @@ class Question(Entry):
     """The user's words."""
 
     text: str
-    attached: list[Attached] = field(default_factory=list)
+    attached: list[AttachmentChip] = field(default_factory=list)
 
 
 @dataclass(kw_only=True, eq=False)
 class Words(Entry):
-    """The model's words: Markdown, as much of it as has come."""
+    """The model's words in Markdown, as far as they have come."""
 
     party: str
     source: str = ""
     revision: int = 0
-    """Grows when `source` was replaced and not only lengthened."""
+    """Increases when `source` is replaced, rather than extended."""
     named: bool = True
-    """The party's name stands before it: only before its first words of a step."""
+    """Whether the party's name is in front: only for the first words of a step."""
     mark: str = ""
-    """How it ended, if not by itself: "stopped"; "cut off" where the whole program was killed."""
+    """"stopped", or "cut off" if the program was killed; empty if it ended normally."""
 
     @property
     def ends_with_bar(self) -> bool:
@@ -72,46 +72,46 @@ class Words(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class Cell(Entry):
-    """Code of the user's, the model's or another agent's: proposed, waiting, running or done."""
+    """Code of the user, the model or an agent: proposed, waiting, running or done."""
 
     party: str
     person: bool
     guest: int | None = None
-    """The number of the colour of another agent, from 0; None of the user's and the model's own."""
+    """The number of an agent's colour, from 0; None for cells of the user and the model."""
     code: str = ""
     block: int | None = None
-    """The number that the stream gave to this piece of an answer."""
+    """The number of the code block in the stream of the answer."""
     number: int | None = None
-    """None as long as it has not run."""
+    """None if it has not run."""
     started: float | None = None
     """Seconds since the epoch; None if it does not run now."""
     status: str = ""
-    """A `kernel.base.Status` value once it has ended; "cut off" where the whole program was killed."""
+    """A `kernel.base.Status` value when it has ended; "cut off" if the program was killed."""
     duration: float | None = None
     """Seconds."""
     approval: str = ""
-    """What is worth telling of its approval: waiting, skipped, stopped; "cut off" like the status."""
+    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed."""
     reason: str = ""
     """Why it was skipped."""
     edited: bool = False
-    """The user changed the code of the model's or agent's before it ran."""
+    """Whether the user changed the code before it ran."""
     output: CellOutput = field(default_factory=CellOutput)
     displays: list[tuple[str, str, str]] = field(default_factory=list)
-    """Text, type and data of what is shown where that text comes in the output; until the cell ends."""
+    """Text, MIME type and data of displayed values, until the cell ends. The text also comes in the output."""
     frames: Sequence[TracebackFrame] = ()
-    """The places that its traceback names."""
+    """The frames of its traceback."""
     offers_explanation: bool = False
-    """It is the user's, has failed, and no cell has run since: the key that asks about it is shown."""
+    """Whether to show the key that asks about the error: the user's last cell has failed."""
     whole_traceback: bool = False
-    """Also of a long traceback, all is shown."""
+    """Whether all of a long traceback is shown."""
     later: CellOutput | None = None
-    """What was printed after it had ended."""
+    """Output after the cell had ended."""
     changes: Sequence[Change] = ()
-    """What it did to the namespace, as the record tells it."""
+    """Its changes to the namespace."""
 
     @property
     def exception(self) -> str:
-        """Of a cell that has failed: what its traceback says behind the last frame, its first lines; empty where that is not known."""
+        """The first lines of the traceback after the last frame; empty if they are not known."""
         rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
         texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
         start = next((place for place, text in enumerate(texts) if text and not text[0].isspace()), len(texts))
@@ -124,15 +124,15 @@ class Cell(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class ToolUse(Entry):
-    """A call of a tool by the model, and what it gave."""
+    """A tool call of the model, and its result."""
 
     party: str
     name: str
     arguments: str
-    """As JSON: exactly what the tool gets."""
+    """The exact arguments, as JSON."""
     state: str = "running"
     text: str = ""
-    """What it gave, or why it did not."""
+    """The result, or why there is none."""
 
     @property
     def ends_with_bar(self) -> bool:
@@ -141,8 +141,8 @@ class ToolUse(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class Note(Entry):
-    """One line from the program itself."""
+    """A message from the program itself."""
 
     level: str
-    """``info``, ``warning``, ``error``, or ``quiet`` for what only marks a place."""
+    """``info``, ``warning``, ``error``, or ``quiet`` for a mere marker."""
     text: str

@@ -1,4 +1,4 @@
-"""From the records of the bus to the entries of the transcript."""
+"""Folds records to the entries of the transcript."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, CellOutput
-from mahtab_tui.tui.panes.transcript.answers import Answers
-from mahtab_tui.tui.panes.transcript.entries import Attached, Cell, Entry, Note, Question
-from mahtab_tui.tui.panes.transcript.guests import GuestCells
-from mahtab_tui.tui.panes.transcript.memory import Memory
+from mahtab_tui.tui.panes.transcript.agent_cells import AgentCells
+from mahtab_tui.tui.panes.transcript.answers import AnswerEntries
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
 
 
 class Transcript:
-    """The entries, and what changed of them. Appending one, or adding to one, costs the same however many there are."""
+    """The entries, and which of them have changed. The cost of a change does not depend on the number of entries."""
 
     def __init__(self, since: float) -> None:
-        """`since`, in seconds since the epoch: of what older records tell, nothing runs now."""
+        """since: the start of the session, in seconds since the epoch; nothing in older records still runs."""
         self.entries: list[Entry] = []
         self.pinned: list[Entry] = []
-        """What stays at the top, in the order in which it was pinned."""
+        """Pinned entries, in the order in which they were pinned."""
         self._activities = Activities(since)
         self._since = since
         self._positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
         self._cells: dict[int, Cell] = {}
         self.codes: dict[int, str] = {}
-        """What each cell ran, by number; also of those that are no longer here."""
+        """The code of each cell by number, even of cells that were cleared."""
         self._tools = ToolUses(self.append, self.touch)
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
-        """Cells that run now, by number."""
+        """Running cells by number."""
         self._hidden: set[str] = set()
-        """Names of what the model is not told; more of an answer may still come."""
-        self._memory = Memory()
-        self._answers = Answers(self.append, self.touch)
-        self._guests = GuestCells(self.append, self.touch)
+        """Names of hidden entries; more of a hidden answer may still come."""
+        self._memory = OutputMemory()
+        self._answers = AnswerEntries(self.append, self.touch)
+        self._guests = AgentCells(self.append, self.touch)
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.UserReplIn: self._user_code,
             records.AssistantReplIn: self._model_code,
@@ -68,7 +68,7 @@ class Transcript:
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
-        """Take in records, in their order."""
+        """Add records, in order."""
         for record in arrived:
             self._activities.fold(record)
             if fold := self._folds.get(type(record)):
@@ -76,11 +76,10 @@ class Transcript:
 
     @property
     def activity(self) -> Activity | None:
-        """What the model does now."""
         return self._activities.now
 
     def renewed(self) -> Transcript:
-        """An empty transcript in which what runs now goes on."""
+        """Return an empty transcript that keeps the running cells."""
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
@@ -91,12 +90,12 @@ class Transcript:
 
     @property
     def last_error(self) -> Cell | None:
-        """The newest cell that has failed, as far as the model is told of it."""
+        """The newest failed cell that the model knows."""
         cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell) and not entry.left_out)
         return next((cell for cell in cells if cell.status == "error" and cell.number is not None), None)
 
     def take_changed(self) -> list[int]:
-        """Positions of the entries that are new or were changed since the last call, in order."""
+        """Return the positions of new and changed entries since the last call, in order."""
         changed = sorted(self._changed)
         self._changed.clear()
         return changed
@@ -115,7 +114,7 @@ class Transcript:
         self.entries.append(entry)
 
     def touch(self, entry: Entry) -> None:
-        """Say that an entry is to be drawn anew."""
+        """Mark an entry as changed."""
         entry.version += 1
         self._changed.add(self._positions[entry])
 
@@ -162,7 +161,7 @@ class Transcript:
         if (cell := self._cell(record.cell)) is None:
             return
         cell.displays.append((record.text, record.mime, record.data))
-        if len(cell.displays) > SHOWN:  # the same ones as in its output stay: the first and the last
+        if len(cell.displays) > SHOWN:  # as in the output, those in the middle become plain text
             middle = -SHOWN // 2 - 1
             cell.displays[middle] = (cell.displays[middle][0], "", "")
 
@@ -170,7 +169,7 @@ class Transcript:
         cell = self._cell(record.cell, late=record.late)
         if cell is None:
             if record.late and record.text.strip():
-                self.append(Note(level="quiet", text=record.text.rstrip()))  # before the first cell: what the kernel begins with
+                self.append(Note(level="quiet", text=record.text.rstrip()))  # the kernel's output before the first cell
             return
         if record.late:
             self._feed_later(cell, record.text)
@@ -179,7 +178,7 @@ class Transcript:
         self._lengthened(cell)
 
     def _lengthened(self, cell: Cell) -> None:
-        """Something stands below the cell's code now: what follows is no longer joined to that."""
+        """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
         following = self._positions[cell] + 1
         if following < len(self.entries) and self.entries[following].joined and not cell.ends_with_bar:
@@ -192,13 +191,13 @@ class Transcript:
         cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
-        # Nothing has come before, or a watcher has missed pieces, or what has come was printed over and this is what is left of it.
+        # No pieces have come, or some were missed, or parts were overwritten and this is the final output.
         if cell.output.received < len(record.text) or record.rewritten:
             cell.output.clear()
             position, displays = 0, iter(cell.displays)
             for kind, length in record.kinds or (("stdout", len(record.text)),):
                 text = record.text[position : position + length]
-                if record.cut:  # as it was printed, without its end
+                if record.cut:  # raw output, since the cell did not end
                     text = collapse(text)
                 _feed(cell, kind, text, displays)
                 position += length
@@ -218,7 +217,7 @@ class Transcript:
             self.touch(shortened)
 
     def _cell(self, number: int | None, *, late: bool = False) -> Cell | None:
-        """A cell by its number; late output belongs to the last one."""
+        """Return a cell by number; for late output without a number, the last one."""
         cell = None if number is None else self._cells.get(number)
         return self._last_cell if cell is None and late else cell
 
@@ -237,8 +236,8 @@ class Transcript:
     def _attachment(self, record: records.UserAttachment) -> None:
         key = question_entry(record.turn)
         question = next((entry for entry in reversed(self.entries) if isinstance(entry, Question)), None)
-        if question is not None and question.key == key:  # else the transcript was cleared meanwhile
-            question.attached.append(Attached(record.label, record.size, record.problem))
+        if question is not None and question.key == key:  # otherwise the transcript was cleared meanwhile
+            question.attached.append(AttachmentChip(record.label, record.size, record.problem))
             self.touch(question)
 
     def _tool(self, record: records.AssistantTool) -> None:
@@ -294,7 +293,7 @@ class Transcript:
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:
-    """A piece of a cell's output; of what was shown, the display has come before its text."""
+    """Add a piece of a cell's output. The record of a displayed value has come before its text."""
     if kind == "display" and (shown := next((shown for shown in displays if shown[0] == text), None)):
         cell.output.show(*shown)
     else:

@@ -1,4 +1,4 @@
-"""Bounds what the outputs of all cells take together: of the oldest ones, only the ends stay."""
+"""Limits the memory of all cells' outputs: the oldest ones are shortened."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections import deque
 from mahtab_tui.tui.panes.transcript.entries import Cell
 
 BUDGET = 32_000_000
-"""Characters of long outputs, and of pictures, that stay in memory."""
+"""Characters of long outputs and pictures to keep in memory."""
 LONG = 100_000
-"""Characters that make an output long, if its lines do not."""
+"""An output with so many characters is long, even if it has few lines."""
 ENDS = 20
-"""Lines that stay of each end of an output, whatever happens."""
+"""Lines to keep of each end of an output."""
 
 
-class Memory:
-    """Knows the cells whose outputs are worth shortening."""
+class OutputMemory:
+    """The cells with long outputs, oldest first."""
 
     def __init__(self) -> None:
         self._cells: deque[tuple[Cell, int]] = deque()
         self._held = 0
 
     def ended(self, cell: Cell) -> list[Cell]:
-        """A cell has ended; returns the cells whose outputs were shortened for it."""
+        """Add a cell that has ended; returns the cells whose outputs were shortened to make room."""
         size = cell.output.size
         if len(cell.output) <= 2 * ENDS and size < LONG:
             return []

@@ -1,4 +1,4 @@
-"""What can be done with an entry, as the rows of its menu."""
+"""The menu of an entry."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
 
 MOST_BLOCKS = 9
-"""Code blocks that have a digit."""
+"""Maximum number of code blocks with a digit."""
 
 
 def has_pictures(entry: Entry) -> bool:
-    """Whether a cell has shown pictures."""
+    """Return whether a cell has displayed pictures."""
     return isinstance(entry, Cell) and any(isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output)
 
 
 def has_error(entry: Entry) -> bool:
-    """Whether a cell has failed."""
+    """Return whether a cell has failed."""
     return isinstance(entry, Cell) and entry.status == "error"
 
 
@@ -43,11 +43,11 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-traceback": has_error,
     "entry-mention": has_pictures,
 }
-"""Of a command that makes no sense for every entry: for which it does."""
+"""For commands that do not apply to every entry: whether one applies."""
 
 
 def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[PaneCommand]:
-    """The rows of an entry's menu. pinned: whether anything is; blocks: the code of the last answer, each piece of which has a digit."""
+    """Return the rows of an entry's menu. pinned: whether any entry is pinned. blocks: the code blocks of the last answer."""
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS

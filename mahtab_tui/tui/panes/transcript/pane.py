@@ -1,4 +1,4 @@
-"""The transcript with what can be done with the marked entry."""
+"""The transcript's view with the actions on the marked entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
-    """Enter opens the menu of the marked entry. What cannot be done is refused with a sentence."""
+    """Enter opens the menu of the marked entry. Impossible actions are refused with a sentence."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
@@ -31,7 +31,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port = port
 
     def _refuse(self, sentence: str) -> None:
-        """Say why what was asked for cannot be done."""
+        """Say why an action is impossible."""
         self.app.notify(sentence, markup=False, timeout=3)
 
     def on_click(self, event: Click) -> None:
@@ -45,10 +45,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
             elif isinstance(entry, Cell) and at is not None and not self.text_selection:
                 self._port.open_frames(entry, at)
 
-    # What the keys and the menu do
+    # Actions
 
     def action_menu(self) -> None:
-        """Show what can be done with the entry."""
+        """Open the menu of the entry."""
         from mahtab_tui.tui.screens.action_menu import open_menu
 
         if (entry := self.marker.marked) is not None:
@@ -59,20 +59,20 @@ class TranscriptPane(TranscriptView, can_focus=True):
         return code_blocks(self.viewport.transcript.entries)
 
     def action_copy_entry(self) -> None:
-        """Its code, words or question."""
+        """Copy the entry's code, words or question."""
         if (entry := self.marker.marked) is not None:
             copy(self.app, text_of(entry))
 
     def action_copy_output(self) -> None:
-        """What the cell has printed, as far as it is held here."""
+        """Copy the cell's output, as far as the transcript has it."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and (text := output_of(entry)):
             copy(self.app, text)
         else:
-            self._refuse("It has no output.")
+            self._refuse("This entry has no output.")
 
     def action_again(self, edit: bool) -> None:
-        """Run the code again, or ask the question again; edit: bring it into the editor."""
+        """Run the code or ask the question again. edit: put it into the editor instead."""
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
             case Cell() as cell if cell.code.strip():
@@ -83,18 +83,18 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only code and questions can be run again.")
 
     def action_explain_error(self) -> None:
-        """Ask the model about the cell's error: it knows the code and the traceback from what was done before."""
+        """Ask the model about the cell's error; it already has the code and the traceback."""
         entry = self.marker.marked
         if entry is not None and entry.left_out:
-            self._refuse("The model is not told of it.")
+            self._refuse("This entry is hidden from the model.")
         elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
             self._port.enter("ask", _about_error(entry))
         else:
-            self._refuse("It has no error.")
+            self._refuse("This entry has no error.")
 
     @property
     def question_about_error(self) -> str:
-        """What to ask about the last cell that has failed; empty where none has."""
+        """A question about the last failed cell; empty if there is none."""
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
@@ -104,49 +104,49 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if isinstance(entry, Cell) and has_pictures(entry):
             self._port.mention(f"@cell:{entry.number}")
         else:
-            self._refuse("It shows no picture.")
+            self._refuse("This entry has no picture.")
 
     def action_whole_traceback(self) -> None:
-        """Show all of a long traceback, or its end only."""
+        """Show all of a long traceback, or collapse it."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and has_error(entry):
             entry.whole_traceback = not entry.whole_traceback
             self.redraw_entry(entry)
         else:
-            self._refuse("It has no error.")
+            self._refuse("This entry has no error.")
 
     def code_of_cell(self, number: int) -> str | None:
-        """What a cell ran, also one that is not in the transcript any more; None where it was never told here."""
+        """Return the code of a cell, even if it was cleared from the transcript; None if it is not known."""
         return self.viewport.transcript.codes.get(number)
 
     def action_open_frames(self) -> None:
-        """Show where the cell's error was."""
+        """Show the frames of the cell's traceback."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
             self._port.open_frames(entry, len(entry.frames) - 1)
         else:
             error = entry is not None and has_error(entry)
-            self._refuse("Where its error was is not known." if error else "It has no error.")
+            self._refuse("The location of this error is not known." if error else "This entry has no error.")
 
     def action_hide_entry(self) -> None:
-        """Take it out of the model's conversation, or bring it back."""
+        """Hide the entry from the model, or unhide it."""
         entry = self.marker.marked
         if entry is None:
             return
         if entry.left_out == "replaced":
-            self._refuse("It was replaced, so the model is not told of it.")
+            self._refuse("This entry was replaced, so the model does not see it.")
         elif isinstance(entry, Cell) and entry.approval == "waiting":
-            self._refuse("It waits for your answer.")
+            self._refuse("This code waits for your answer.")
         elif not entry.key:
-            self._refuse("The model has not been told of it.")
+            self._refuse("The model has not seen this entry.")
         else:
             self._port.hide(entry.key, not entry.left_out)
 
     def action_replace_entry(self) -> None:
-        """Bring the user's question or code into the editor, to be entered in its place."""
+        """Put the user's question or code into the editor, to replace the entry."""
         entry = self.marker.marked
         if entry is not None and entry.left_out == "replaced":
-            self._refuse("It was replaced already.")
+            self._refuse("This entry was already replaced.")
             return
         match entry:
             case Cell(person=True) as cell if cell.key:
@@ -157,10 +157,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, where its error was, or all that it has printed, on the whole screen."""
+        """Show the cell's pictures, traceback, or whole output on a screen of its own."""
         entry = self.marker.marked
         if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
-            self._refuse("It has no output.")
+            self._refuse("This entry has no output.")
             return
         pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, DisplayLine) and line.mime in PICTURES]
         if pictures and not entry.output.left_out:
@@ -168,38 +168,38 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif entry.frames and not entry.output.left_out:
             self.action_open_frames()
         elif not entry.status:
-            self._refuse("It still runs: all of its output can be seen when it has ended.")
+            self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:
             self._port.open_output(entry.number)
 
     def action_pin_entry(self) -> None:
-        """Keep it at the top of the pane, or no longer."""
+        """Pin the entry to the top of the pane, or unpin it."""
         entry = self.marker.marked
         if entry is not None and entry.key:
             self._port.pin(entry.key, all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned))
         elif entry is not None:
-            self._refuse("Only what was run, asked or answered can be pinned.")
+            self._refuse("Only cells, questions and answers can be pinned.")
 
     def action_fold_entry(self) -> None:
-        """Show its beginning only, or all of it."""
+        """Collapse or expand the entry."""
         if (entry := self.marker.marked) is not None:
-            entry.folded = not entry.folded
+            entry.collapsed = not entry.collapsed
             self.redraw_entry(entry)
 
     def action_code_block(self, number: int) -> None:
-        """Bring the k-th code block of the last answer into the editor; from 1."""
+        """Put a code block of the last answer, from 1, into the editor."""
         blocks = self._blocks
         if number <= len(blocks):
             self._port.edit("python", blocks[number - 1].strip("\n"))
         else:
             count = f"{len(blocks)} blocks" if len(blocks) != 1 else "one block"
-            self._refuse(f"The last answer has {count} of code." if blocks else "There is no answer with code.")
+            self._refuse(f"The last answer has only {count} of code." if blocks else "There is no answer with code.")
 
     def action_find(self) -> None:
         self._port.find()
 
     def action_go_to_pinned(self) -> None:
-        """Mark the next of the pinned entries, where it stands."""
+        """Mark the next pinned entry, and scroll to it."""
         if (entry := self.marker.next_pinned()) is not None:
             self.mark_and_show(entry)
         else:
@@ -207,4 +207,4 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
 
 def _about_error(cell: Cell) -> str:
-    return f"Explain the error of cell {cell.number}, and say how to mend it."
+    return f"Explain the error of cell {cell.number}, and how to fix it."

@@ -1,4 +1,4 @@
-"""The entries that stay at the top of the pane: which of their rows are seen."""
+"""The visible rows of the pinned entries at the top of the pane."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from mahtab_tui.tui.rows.row import Row, Rows
 
 
 class PinnedRow(NamedTuple):
-    """One row at the top."""
-
     row: Row
     entry: Entry | None
-    """None of the rows that belong to no entry."""
+    """None for a row that belongs to no entry."""
 
 
 def pinned_rows(pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette) -> list[PinnedRow]:
-    """At most `room` rows, the line under them too: the beginnings of the entries, the short ones whole where it can be."""
+    """Return at most `room` rows, including the line below: the starts of the entries; short entries are shown in full if possible."""
     if not pinned or room < 2:
         return []
     room -= 1

@@ -1,4 +1,4 @@
-"""Searching the transcript."""
+"""Searches the transcript."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.marker import Marker, can_be_marked
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.viewport import Viewport
-from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 from mahtab_tui.tui.patterns import Pattern, TooSlow
 
 
-class Found(NamedTuple):
-    """A place at which the words stand."""
-
+class SearchMatch(NamedTuple):
     entry: int
     number: int
-    """Which of those in its entry this is, from 0."""
+    """The number of the match within the entry, from 0."""
 
 
-class Texts:
-    """The texts of entries, as they are searched: made when they are first sought, and again when the entry has changed."""
+class SearchTexts:
+    """Caches the searched texts of entries, until an entry changes."""
 
     def __init__(self) -> None:
         self._texts: dict[Entry, tuple[int, str]] = {}
 
     def counts(self, entries: Sequence[Entry], words: str) -> list[int]:
-        """How many places there are in each entry: of a cell in its code and its output, as far as that is held."""
+        """Count the matches in each entry; in a cell, in its code and its kept output."""
         sought = words.lower()
         return [0 if entry.hidden else self._text(entry).count(sought) for entry in entries]
 
     def matches(self, entries: Sequence[Entry], pattern: Pattern) -> list[int]:
-        """The same of a pattern that finds in any case. Raises `TooSlow`."""
+        """Count the matches of a case-insensitive pattern. Raises `TooSlow`."""
         return [len(spans) for spans in pattern.spans_of_all("" if entry.hidden else self._text(entry) for entry in entries)]
 
     def _text(self, entry: Entry) -> str:
@@ -44,25 +42,25 @@ class Texts:
         return text
 
 
-def place_of(number: int, counts: Sequence[int]) -> Found:
-    """The place of this number, of all from 0."""
+def match_of(number: int, counts: Sequence[int]) -> SearchMatch:
+    """Return a match by its number among all, from 0."""
     for entry, count in enumerate(counts):
         if number < count:
-            return Found(entry, number)
+            return SearchMatch(entry, number)
         number -= count
     raise IndexError(number)
 
 
-def row_of(found: Found, window: Window, pattern: Pattern) -> Place:
-    """The row on which it is drawn; where wrapping or folding divides or hides the words, one near it. Raises `TooSlow`."""
+def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
+    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it. Raises `TooSlow`."""
     rows = window.rows(found.entry)
     before, nearest = 0, 0
     for number, spans in enumerate(pattern.spans_of_all(rows[number].text for number in range(len(rows)))):
         if before + len(spans) > found.number:
-            return Place(found.entry, number)
+            return RowPosition(found.entry, number)
         before += len(spans)
         nearest = number if spans else nearest
-    return Place(found.entry, nearest)
+    return RowPosition(found.entry, nearest)
 
 
 def _searched(entry: Entry) -> str:
@@ -70,28 +68,28 @@ def _searched(entry: Entry) -> str:
 
 
 class TranscriptSearch:
-    """Marks the entry in which the words stand."""
+    """Finds text in the entries, and marks the entry of a match."""
 
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
         self._viewport = viewport
         self._marker = marker
-        self._texts = Texts()
-        self._found: Found | None = None
+        self._texts = SearchTexts()
+        self._found: SearchMatch | None = None
         self.open = False
-        """A line to search with is open."""
+        """Whether the find row is open."""
         self.pattern: Pattern | None = None
-        """What is highlighted wherever it stands."""
+        """The pattern to highlight."""
 
     def clear(self) -> None:
-        """The entries are gone."""
-        self._found, self._texts = None, Texts()
+        """Forget all entries."""
+        self._found, self._texts = None, SearchTexts()
 
     def begin(self) -> None:
-        """A line to search with opens."""
+        """Start a search: the find row opens."""
         self._found, self.open = None, True
 
     def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
-        """As `Findable.find`; returns also the row that it has found."""
+        """Find words as `Findable.find`; returns the message and the row of the match."""
         self.pattern = None
         window, entries = self._viewport.window, self._viewport.transcript.entries
         if not words or window is None:
@@ -101,17 +99,17 @@ class TranscriptSearch:
         self.pattern, total = pattern, sum(counts)
         if not total:
             return "nothing found", None
-        # The newest first: it is what stands at the end that one looks for.
+        # Start with the newest match.
         at, found = total - 1, self._found
         if found is not None:
             if found.number < counts[found.entry]:
                 at = sum(counts[: found.entry]) + found.number
             at = (at + step) % total
-        self._found = found = place_of(at, counts)
+        self._found = found = match_of(at, counts)
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
         try:
             place = row_of(found, window, pattern)
-        except TooSlow:  # a row ends otherwise than the text that was searched
-            place, self.pattern = Place(found.entry, 0), None
+        except TooSlow:  # rows may take longer than the text that was searched
+            place, self.pattern = RowPosition(found.entry, 0), None
         return f"{at + 1:,} of {total:,}", window.row_of(place)

@@ -1,4 +1,4 @@
-"""Selected text: rows are known to a selection by numbers that stay the same while rows come and go."""
+"""Text selection. A selection identifies rows by numbers that stay the same while rows come and go."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import re
 from rich.cells import get_character_cell_size
 from textual.selection import Selection
 
-from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 
 _SHIFT = 32
 
 _WORD = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
-def number_of_place(place: Place) -> int:
-    """The number of a row: entries and their rows in order, whatever stands between."""
+def number_of_place(place: RowPosition) -> int:
+    """Return the number of a row; numbers are in the order of entries and rows."""
     return place.entry << _SHIFT | place.row
 
 
-def place_of_number(number: int) -> Place:
-    return Place(number >> _SHIFT, number & (1 << _SHIFT) - 1)
+def place_of_number(number: int) -> RowPosition:
+    return RowPosition(number >> _SHIFT, number & (1 << _SHIFT) - 1)
 
 
 def selected_text(window: Window, entries: int, selection: Selection) -> str:
-    """The text of a selection: without bars, and without line breaks where rows were only wrapped."""
-    first = Place(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
-    last = Place(entries - 1, 1 << _SHIFT) if selection.end is None else place_of_number(max(0, selection.end.y))
+    """Return the selected text, without bars, and without line breaks at wrapped rows."""
+    first = RowPosition(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
+    last = RowPosition(entries - 1, 1 << _SHIFT) if selection.end is None else place_of_number(max(0, selection.end.y))
     parts: list[str] = []
     for position in range(first.entry, min(last.entry + 1, entries)):
         rows = window.rows(position)
@@ -34,7 +34,7 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
         end = min(last.row + 1, len(rows)) if position == last.entry else len(rows)
         for number in range(begin, end):
             row = rows[number]
-            span = selection.get_span(number_of_place(Place(position, number)))
+            span = selection.get_span(number_of_place(RowPosition(position, number)))
             if span is None:
                 continue
             start, stop = span
@@ -46,7 +46,7 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
 
 
 def word_at(text: str, cell: int) -> tuple[int, int]:
-    """Characters of the word at a cell; an empty span past the end."""
+    """Return start and end of the word at a cell; an empty span past the end."""
     position = 0
     for position, character in enumerate(text):  # noqa: B007
         cell -= get_character_cell_size(character)

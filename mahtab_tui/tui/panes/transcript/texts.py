@@ -1,4 +1,4 @@
-"""What an entry says, as text for the clipboard and the editor."""
+"""The text of entries, for the clipboard and the editor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question,
 
 
 def text_of(entry: Entry) -> str:
-    """The code, the words, the question, the call with what it gave, or the notice."""
+    """Return the code, words, question, tool call with result, or notice of an entry."""
     match entry:
         case Cell():
             return visible(entry.code.strip("\n"))
@@ -25,7 +25,7 @@ def text_of(entry: Entry) -> str:
 
 
 def output_of(cell: Cell) -> str:
-    """What a cell has printed, also after its end, as far as it is kept; a line says where lines are left out."""
+    """Return the kept output of a cell, including late output; a line marks where lines are left out."""
     return "\n".join(_text(output) for output in (cell.output, cell.later) if output)
 
 
@@ -38,7 +38,7 @@ def _text(output: CellOutput) -> str:
 
 
 def code_blocks(entries: Sequence[Entry]) -> list[str]:
-    """The code of the last answer that has some, in order."""
+    """Return the code blocks of the last answer that has some, in order."""
     blocks: list[str] = []
     for entry in reversed(entries):
         if isinstance(entry, Question) and blocks:

@@ -1,4 +1,4 @@
-"""Calls of tools and loaded skills, as entries of the transcript."""
+"""Builds entries from tool calls and loaded skills."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahtab_tui.tui.panes.transcript.entries import Entry, ToolUse
 
 
 class ToolUses:
-    """The calls by their ids."""
+    """Builds the entries of tool calls."""
 
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
@@ -18,12 +18,12 @@ class ToolUses:
         self._uses: dict[str, ToolUse] = {}
 
     def fold(self, record: AssistantTool, *, was: bool) -> ToolUse:
-        """Take in that a call begins, or what became of it. was: of an earlier time, of which nothing runs now."""
+        """Add the start or result of a call. was: the record is from an earlier session, so nothing runs any more."""
         key, state = tool_entry(record.call), record.state
         use = self._uses.get(key)
         if use is None:
             party = record.party or "model"
-            use = self._uses[key] = ToolUse(party=party, name=record.name, arguments=record.arguments, key=key, folded=True, joined=True)
+            use = self._uses[key] = ToolUse(party=party, name=record.name, arguments=record.arguments, key=key, collapsed=True, joined=True)
             self._append(use)
         use.state = "cut off" if state == "running" and was else state
         use.text = record.text
@@ -32,5 +32,5 @@ class ToolUses:
 
 
 def skill_sentence(skill: Skill) -> str:
-    """What has become of a skill."""
+    """Return a sentence about a loaded or unloaded skill."""
     return f"the skill {skill.name} is loaded ({skill.chars:,} characters)" if skill.loaded else f"the skill {skill.name} is no longer loaded"

@@ -1,4 +1,4 @@
-"""The transcript's view: how it is drawn, scrolled, selected, walked and searched."""
+"""The transcript's view: drawing, scrolling, selecting, marking and searching."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mahtab_tui.tui.panes.transcript.marker import Marker
 from mahtab_tui.tui.panes.transcript.search import TranscriptSearch
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
 from mahtab_tui.tui.panes.transcript.viewport import TITLE_HEIGHT, Viewport
-from mahtab_tui.tui.panes.transcript.window import Place
+from mahtab_tui.tui.panes.transcript.window import RowPosition
 from mahtab_tui.tui.patterns import TooSlow
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.palette import BOLD, REVERSE, Palette, palette_of
@@ -34,40 +34,38 @@ from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, w
 
 
 class TranscriptView(RowsView, PictureWidget, can_focus=True):
-    """Everything that happened, in order."""
+    """Shows all entries, in order."""
 
     ALLOW_SELECT = True
 
     height_of_all: var[int] = var(0)
-    """Rows of everything, the title too: watched by who shares the screen by it."""
+    """Total rows, including the title; the screen watches it for its layout."""
     room: var[tuple[int, int]] = var((0, 0))
-    """Columns and lines that a cell's output has; (0, 0) before the first layout."""
+    """Columns and lines for a cell's output; (0, 0) before the first layout."""
     greeting: var[tuple[tuple[str, str], ...]] = var(())
-    """What is said as long as nothing has happened: marks and sentences."""
+    """Marks and sentences of an empty transcript."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
-        """watched: as for `Viewport`."""
+        """watched: see `Viewport`."""
         self.viewport = Viewport(watched=watched)
         super().__init__(self.viewport, id=id)
         self.marker = Marker(self.viewport)
         self.search = TranscriptSearch(self.viewport, self.marker)
         self._placing = False
         self._shown: tuple[list[Row], str] = [], ""
-        """The rows of the page at the last look, and the hint on them."""
+        """The visible rows as they were last drawn, and the hint."""
         self._ticking: Timer | None = None
         self._late_imports = LateImports(self)
         self._drawings = Drawings(Fetcher(self), lambda: self.app.console, self._seen_pictures, self._redraw_picture, self._cannot_draw)
 
-    # What others call
-
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought. Main thread only."""
+        """Add records. Main thread only."""
         if self.viewport.fold(records):
             self._place()
         self._tick_if_needed()
 
     def redraw_entry(self, entry: Entry) -> None:
-        """The user has changed how an entry is shown."""
+        """Draw an entry again after the user has changed how it is shown."""
         self.viewport.transcript.touch(entry)
         self.fold([])
 
@@ -76,7 +74,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._place()
 
     def clear(self) -> None:
-        """Empty the transcript; the conversation and the namespace stay, and so does what runs."""
+        """Empty the transcript. The conversation, the namespace and running cells stay."""
         self.viewport.clear()
         self.search.clear()
         self.marker.entry = None
@@ -84,7 +82,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.reload()
 
     def shows(self, code: str) -> bool:
-        """Whether all of the code that waits for the user can be seen now."""
+        """Return whether all of the waiting code is visible."""
         return self.viewport.shows(code)
 
     # Layout
@@ -101,7 +99,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._place()
 
     def _place(self) -> None:
-        """Scroll to where the user was, or to the tail, and draw what is not what it was."""
+        """Restore the scroll position, or follow the tail, and draw what has changed."""
         viewport = self.viewport
         if viewport.window is None:
             return
@@ -117,7 +115,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._drawings.look()
 
     def _refresh_changed(self) -> None:
-        """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
+        """Draw the visible rows that have changed: only the end of a growing answer."""
         first = self.scroll_offset.y
         shown, hint = [self.viewport[first + y] for y in range(self.viewport.page)], self.viewport.hint
         (before, hint_before), self._shown = self._shown, (shown, hint)
@@ -136,7 +134,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._late_imports.end()
 
     def on_focus(self) -> None:
-        self.marker.marked  # noqa: B018 (it is to be seen)
+        self.marker.marked  # noqa: B018 (marks an entry)
 
     # Drawing
 
@@ -164,12 +162,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             return strip_of(drawn, number, width, base, None, base)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
-        # The style's own colour of letters is transparent, which is that of the ground.
+        # The selection style's own text colour is transparent, so keep the text's.
         chosen = Style(color=base.color, bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
                 drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
-            except TooSlow:  # a row ends otherwise than the text that was searched
+            except TooSlow:  # rows may take longer than the text that was searched
                 self.search.pattern = None
         strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
         entry = self.viewport.transcript.entries[place.entry]
@@ -188,14 +186,14 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
     def _seen_rows(self) -> list[Row]:
-        """What is below the title."""
+        """Return the rows below the title."""
         return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
 
     def _seen_pictures(self) -> Iterable[Picture]:
         return dict.fromkeys(row.picture[0] for row in self._seen_rows() if row.picture is not None)
 
     def _picture_strip(self, row: Row) -> Strip | None:
-        """What is drawn of a row's picture; an empty ground until there is something."""
+        """Return the row of a picture; a blank one until the picture is drawn."""
         if row.picture is None:
             return None
         picture, number = row.picture
@@ -208,7 +206,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 self.refresh_line(self.scroll_offset.y + y)
 
     def _cannot_draw(self, picture: Picture) -> None:
-        """Its text is shown instead."""
+        """Show the text of a picture that cannot be drawn."""
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
                 self.redraw_entry(entry)
@@ -224,11 +222,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._ticking = None
 
     def _tick(self) -> None:
-        """Time went on: draw the rows that show it."""
+        """Draw the rows that show the time."""
         for row in self.viewport.rows_of_time():
             self.refresh_line(row + self.head)
 
-    # Scrolling by keys: at once, since rows are laid out as they come into sight
+    # Scrolling by keys: without animation, since rows are laid out when they become visible
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -236,7 +234,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.viewport.scroll_to(round(new_value), at_end=new_value >= self.max_scroll_y)
             self._place()
 
-    def _go(self, place: Place, *, following: bool) -> None:
+    def _go(self, place: RowPosition, *, following: bool) -> None:
         self.viewport.go(place, following=following)
         self._place()
 
@@ -247,7 +245,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._go(self.viewport.top, following=True)
 
     def action_scroll_home(self) -> None:
-        self._go(Place(0, 0), following=self.max_scroll_y == 0)
+        self._go(RowPosition(0, 0), following=self.max_scroll_y == 0)
 
     def action_page_up(self) -> None:
         self._scroll(self.scroll_y - self.viewport.page + 1)
@@ -261,10 +259,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def action_scroll_down(self) -> None:
         self._scroll(self.scroll_y + 1)
 
-    # Walking from entry to entry
+    # Marking
 
     def action_walk(self, step: int) -> None:
-        """To the next entry (1) or the one before (-1); through one that is longer than the page, line by line."""
+        """Mark the next entry (1) or the previous one (-1); scroll line by line through a long one."""
         marked = self.marker.marked
         if marked is None:
             return
@@ -276,12 +274,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.action_scroll_end()
 
     def mark_and_show(self, entry: Entry) -> None:
-        """Mark an entry, and scroll to where it is seen."""
+        """Mark an entry, and scroll to it."""
         if (row := self.marker.mark(entry)) is not None:
             self._scroll(row)
         self.refresh()
 
-    # Searching: what `FindRow` asks of it
+    # Searching: the methods of `Findable`
 
     def begin_find(self) -> str:
         self.search.begin()
@@ -289,10 +287,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
         self.refresh()
-        said, row = self.search.find(words, step, regex=regex)
+        message, row = self.search.find(words, step, regex=regex)
         if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
             self._scroll(max(0, row - self.viewport.page // 2))
-        return said
+        return message
 
     def end_find(self) -> None:
         self.search.open = False
@@ -308,7 +306,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """On the hint: to the tail. Twice: the word. Three times: the line."""
+        """Follow the tail by a click on the hint; select a word by a double click, a line by a triple click."""
         hint = self.viewport.hint if self.viewport.window is not None else ""
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
@@ -325,6 +323,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
 
 def _picture_begins(numbered: tuple[int, Row]) -> tuple[object, int]:
-    """The same for all rows of a picture that stand together: it, and where its first row stands or would."""
+    """Return a key for adjacent rows of the same picture: the picture, and the line of its first row."""
     y, row = numbered
     return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

@@ -1,4 +1,4 @@
-"""Where the transcript stands: at its tail, or where the user has scrolled to."""
+"""The visible part of the transcript: its tail, or where the user has scrolled to."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, greeting_rows
 from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
-from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import LIMIT, Row
 from mahtab_tui.tui.rows.strips import EDGE, RIGHT
 
 TITLE_HEIGHT = 1
 MOST_COLUMNS = 120
-"""Columns of text, however wide the pane is: longer lines are hard to read."""
+"""Maximum columns of text: longer lines are hard to read."""
 PINNED_SHARE = 3
-"""What is pinned has at most this part of the height: a third."""
+"""Pinned entries have at most this part of the height: a third."""
 NEAR = 4
-"""Pages of scrolling up within which rows are counted exactly."""
+"""When scrolling up by at most so many pages, rows are counted exactly."""
 
 
 class Viewport:
-    """Which rows of the entries are seen. It follows the tail unless the user has scrolled up.
+    """Computes the visible rows. It follows the tail unless the user has scrolled up.
 
-    `lay_out` must have been called before rows are asked for; after a change, `settle` says what is seen now.
+    Call `lay_out` before accessing rows, and `settle` after changes.
     """
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs elsewhere; there is nothing to type here, and what began earlier may still run."""
+        """watched: the session runs in another program; there is no input, and cells that started earlier may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: tuple[tuple[str, str], ...] = ()
-        """What is said as long as nothing has happened: marks and sentences."""
+        """Marks and sentences of an empty transcript."""
         self.window: Window | None = None
         """None before the first layout."""
-        self.top = Place(0, 0)
-        """What is at the first row below the title."""
+        self.top = RowPosition(0, 0)
+        """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
         self.height = 0
@@ -46,18 +46,18 @@ class Viewport:
         self._watched = watched
         self._palette: Palette | None = None
         self._read: Entry | None = None
-        """The entry within which the user has scrolled: it is followed to its end."""
+        """The entry in which the user has scrolled: it is followed to its end."""
         self._unseen_from = 0
-        """Entries that there were when the user scrolled up."""
+        """The number of entries when the user scrolled up."""
         self._grown = False
-        """Something came since."""
+        """Whether the transcript has grown since."""
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Take in what the bus brought; says whether other rows may be seen now."""
+        """Add records; returns whether visible rows may have changed."""
         doing = self.transcript.activity
         self.transcript.fold(records)
         changed = self.transcript.take_changed()
-        if changed and records and not self.following:  # else only the user has changed something
+        if changed and records and not self.following:  # without records, only the user has changed something
             self._grown = True
         if self.window is None or not (changed or self.transcript.activity is not doing):
             return False
@@ -65,15 +65,15 @@ class Viewport:
         return True
 
     def clear(self) -> None:
-        """Forget the entries; what runs stays."""
+        """Forget the entries, except running cells."""
         self.transcript = self.transcript.renewed()
-        self.following, self._grown, self.top, self.pinned = True, False, Place(0, 0), []
+        self.following, self._grown, self.top, self.pinned = True, False, RowPosition(0, 0), []
         self.window = None
 
     # Layout
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        """Draw for a pane of so many columns from now on; the line on top stays there."""
+        """Lay out for a width and palette; the top line stays."""
         columns = max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
         if self.window is None:
             self.window = Window(self.transcript.entries, columns, palette)
@@ -88,21 +88,21 @@ class Viewport:
 
     @property
     def head(self) -> int:
-        """Rows above those that scroll: the title, and what is pinned."""
+        """Rows that do not scroll: the title and the pinned entries."""
         return TITLE_HEIGHT + len(self.pinned)
 
     @property
     def page(self) -> int:
-        """Rows of entries that are seen at once."""
+        """The number of visible rows of entries."""
         return max(1, self.height - self.head)
 
     @property
     def first(self) -> int:
-        """The row on top, counted from the first one."""
+        """The number of the top row."""
         return 0 if self.window is None else self.window.row_of(self.top)
 
     def settle(self) -> None:
-        """Make what is seen exact, where the user was or at the tail."""
+        """Lay out the visible rows, at the scroll position or the tail."""
         window = self.window
         assert window is not None
         self._pin(window)
@@ -115,50 +115,50 @@ class Viewport:
             self.top = min(self.top, beginning)
 
     def _pin(self, window: Window) -> None:
-        """Lay out what stands at the top."""
+        """Lay out the pinned entries."""
         assert self._palette is not None
         rows = [(entry, window.rows(self.transcript.position(entry))) for entry in self.transcript.pinned if not entry.hidden]
         self.pinned = pinned_rows(rows, self.height // PINNED_SHARE, window.width, self._palette)
 
-    def _beginning(self, window: Window) -> Place | None:
-        """Where a long text that came last begins, such as help, until the user has scrolled in it. What led to it is shown, too, if short."""
+    def _beginning(self, window: Window) -> RowPosition | None:
+        """Return the start of a long text at the end, such as help, until the user has scrolled in it. Include the code before it if it is short."""
         last = len(self.transcript.entries) - 1
         if last < 0 or self.transcript.entries[last] is self._read or (row := window.rows(last).reading) is None:
             return None
-        return Place(last, row if row > self.page // 2 else 0)
+        return RowPosition(last, row if row > self.page // 2 else 0)
 
     # Scrolling
 
     def scroll_to(self, row: int, *, at_end: bool) -> None:
-        """Show a row on top, or the tail. Near by, rows are laid out to count them; far off, a guess will do."""
+        """Scroll to a row, or follow the tail. Nearby rows are laid out and counted; distant ones are estimated."""
         window = self.window
         assert window is not None
         self.go(self._place_at(window, row), following=at_end)
 
-    def _place_at(self, window: Window, row: int) -> Place:
+    def _place_at(self, window: Window, row: int) -> RowPosition:
         up = window.row_of(self.top) - row
         if 0 < up <= NEAR * self.page:
             return window.up(self.top, up)
         place = window.place_of(row)
         if place.entry == len(self.transcript.entries):
             return place
-        below = window.row_of(Place(place.entry + 1, 0)) - row
-        return Place(place.entry, max(0, len(window.rows(place.entry)) - below))
+        below = window.row_of(RowPosition(place.entry + 1, 0)) - row
+        return RowPosition(place.entry, max(0, len(window.rows(place.entry)) - below))
 
-    def go(self, place: Place, *, following: bool) -> None:
-        """Show a place, or follow the tail."""
+    def go(self, place: RowPosition, *, following: bool) -> None:
+        """Scroll to a position, or follow the tail."""
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
         self.top, self.following = place, following
         self._read = self.transcript.entries[-1] if self.transcript.entries else None
 
-    # What is seen
+    # Visible rows
 
     def __len__(self) -> int:
         return 0 if self.window is None else self.window.total + len(self._tail())
 
     def __getitem__(self, row: int) -> Row:
-        """What is drawn at a row, counted from the first one."""
+        """Return a row by its number."""
         assert self.window is not None
         place = self.window.place_of(row)
         if place.entry < len(self.transcript.entries):
@@ -167,7 +167,7 @@ class Viewport:
         return tail[place.row] if place.row < len(tail) else Row()
 
     def _tail(self) -> list[Row]:
-        """Rows behind the last entry."""
+        """Return the rows after the last entry."""
         assert self._palette is not None
         assert self.window is not None
         if self.transcript.activity is not None:
@@ -175,19 +175,19 @@ class Viewport:
         return [] if self.transcript.entries or self._watched else greeting_rows(self.greeting, self.window.width, self._palette)
 
     def entries(self) -> list[Entry]:
-        """Those of which a row is seen, in order."""
+        """Return the visible entries, in order."""
         if self.window is None:
             return []
         first, last = (self.window.place_of(row).entry for row in (self.first, self.first + self.page - 1))
         return self.transcript.entries[first : last + 1]
 
-    def place(self, row: int) -> Place | None:
-        """The place of a row; None behind the last entry."""
+    def place(self, row: int) -> RowPosition | None:
+        """Return the position of a row; None after the last entry."""
         place = self.window.place_of(row) if self.window is not None else None
         return place if place is not None and place.entry < len(self.transcript.entries) else None
 
     def entry_at(self, y: int) -> Entry | None:
-        """What stands at a line of the pane."""
+        """Return the entry at a line of the pane."""
         if y < TITLE_HEIGHT:
             return None
         if y < self.head:
@@ -196,27 +196,27 @@ class Viewport:
         return None if place is None else self.transcript.entries[place.entry]
 
     def span(self, entry: Entry) -> tuple[int, int]:
-        """An entry's first row and the one after its last, without the gap."""
+        """Return an entry's first row, without the gap, and the row after its last."""
         assert self.window is not None
         position = self.transcript.position(entry)
         height = len(self.window.rows(position))
-        top = self.window.row_of(Place(position, 0))
+        top = self.window.row_of(RowPosition(position, 0))
         return top + entry.gap, top + height
 
     @property
     def goes_on(self) -> bool:
-        """Whether something runs whose time is shown."""
+        """Whether anything runs whose time is shown."""
         return self.transcript.activity is not None or bool(self.transcript.running)
 
     def rows_of_time(self) -> list[int]:
-        """The rows that show how long something has been going on."""
+        """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
-        rows = [window.row_of(Place(self.transcript.position(cell), int(cell.gap))) for cell in self.transcript.running.values()]
+        rows = [window.row_of(RowPosition(self.transcript.position(cell), int(cell.gap))) for cell in self.transcript.running.values()]
         return rows if self.transcript.activity is None else [*rows, window.total + 1]
 
     def shows(self, code: str) -> bool:
-        """Whether all of the code that waits for the user can be seen now."""
+        """Return whether all of the waiting code is visible."""
         if self.window is None or code.count("\n") >= LIMIT:
             return False
         for entry in reversed(self.transcript.entries):
@@ -227,7 +227,7 @@ class Viewport:
 
     @property
     def hint(self) -> str:
-        """What is said at the lower right where more stands below."""
+        """The hint at the lower right if there is more below."""
         if self.following:
             return " ↓ more " if len(self) > self.first + self.page else ""
         if not self._grown:

@@ -1,4 +1,4 @@
-"""Which rows of which entries are where: entries are laid out when they are seen, and guessed before."""
+"""Maps rows to entries. Entries are laid out when they become visible; until then their heights are estimated."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row
 
 KEPT = 64
-"""Entries whose rows are kept, the last used."""
+"""Number of entries whose rows are cached."""
 
 
-class Place(NamedTuple):
+class RowPosition(NamedTuple):
     """A row of an entry."""
 
     entry: int
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 class Window:
-    """Rows of a growing list of entries, at one width and in one palette."""
+    """The rows of a growing list of entries, for a width and palette."""
 
     def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
         self._entries = entries
@@ -38,7 +38,7 @@ class Window:
         return self._heights.total
 
     def take(self, changed: Sequence[int]) -> None:
-        """Take in entries that are new or were changed; what is not seen is only guessed."""
+        """Estimate the heights of new and changed entries."""
         for position in changed:
             height = guess(self._entries[position], self.width)
             if position == len(self._heights):
@@ -47,12 +47,12 @@ class Window:
                 self._heights.set(position, height)
 
     def redraw(self, width: int, palette: Palette) -> None:
-        """Another width or palette: heights stay as guesses until they are seen."""
+        """Change width and palette; old heights stay as estimates."""
         self.width, self._palette = width, palette
         self._drawn.clear()
 
     def rows(self, position: int) -> EntryRows:
-        """The rows of an entry, up to date; its height is exact from then on."""
+        """Lay out an entry and return its rows; its height is then exact."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
             drawn = EntryRows(self._entries[position], self.width, self._palette)
@@ -63,29 +63,29 @@ class Window:
         self._heights.set(position, len(drawn))
         return drawn
 
-    def row_of(self, place: Place) -> int:
-        """Where a place is, counted from the top."""
+    def row_of(self, place: RowPosition) -> int:
+        """Return the number of the row at a position."""
         return self._heights.above(place.entry) + place.row
 
-    def place_of(self, row: int) -> Place:
-        """What is at a row; past the end, the place behind the last entry."""
-        return Place(*self._heights.find(max(0, row)))
+    def place_of(self, row: int) -> RowPosition:
+        """Return the position of a row; past the end, the position after the last entry."""
+        return RowPosition(*self._heights.find(max(0, row)))
 
-    def up(self, place: Place, rows: int) -> Place:
-        """The place so many rows above another, all between laid out."""
+    def up(self, place: RowPosition, rows: int) -> RowPosition:
+        """Return the position `rows` rows above another, laying out all between."""
         entry, row = place.entry, place.row - rows
         while row < 0 and entry > 0:
             entry -= 1
             row += len(self.rows(entry))
-        return Place(entry, max(0, row))
+        return RowPosition(entry, max(0, row))
 
-    def row(self, place: Place) -> Row:
-        """What is drawn at a place; nothing at one that there was only by a guess."""
+    def row(self, place: RowPosition) -> Row:
+        """Return the row at a position; an empty one if it existed only by an estimate."""
         rows = self.rows(place.entry)
         return rows[place.row] if place.row < len(rows) else Row()
 
-    def measure_down(self, place: Place, height: int) -> None:
-        """Make exact what is seen in a window of this height that begins at a place."""
+    def measure_down(self, place: RowPosition, height: int) -> None:
+        """Lay out a page of this height from a position on."""
         seen = -place.row
         for position in range(place.entry, len(self._heights)):
             if seen >= height:
@@ -93,15 +93,15 @@ class Window:
             seen += len(self.rows(position))
 
     def measure_up(self, height: int) -> None:
-        """Make exact what is seen in a window of this height at the very end."""
+        """Lay out a page of this height at the end."""
         seen = 0
         for position in range(len(self._heights) - 1, -1, -1):
             if seen >= height:
                 return
             seen += len(self.rows(position))
 
-    def same_place(self, place: Place, logical: int, inner: int) -> Place:
-        """The place in newly wrapped rows that shows the same line (see `logical_line`)."""
+    def same_place(self, place: RowPosition, logical: int, inner: int) -> RowPosition:
+        """Return the position in newly wrapped rows that shows the same line (see `logical_line`)."""
         if place.entry >= len(self._heights):
             return place
         rows = self.rows(place.entry)
@@ -109,11 +109,11 @@ class Window:
         for number in range(len(rows)):
             line += not rows[number].soft
             if line == logical:
-                return Place(place.entry, min(number + inner, len(rows) - 1))
-        return Place(place.entry, max(0, len(rows) - 1))
+                return RowPosition(place.entry, min(number + inner, len(rows) - 1))
+        return RowPosition(place.entry, max(0, len(rows) - 1))
 
-    def logical_line(self, place: Place) -> tuple[int, int]:
-        """Which line of its entry a place shows, wrapped rows not counted, and which row of that line."""
+    def logical_line(self, place: RowPosition) -> tuple[int, int]:
+        """Return the unwrapped line of the entry at a position, and the row within that line."""
         if place.entry >= len(self._heights):
             return 0, 0
         rows = self.rows(place.entry)

@@ -1,1 +1,1 @@
-"""From entries to rows of the screen."""
+"""Draws entries as rows."""

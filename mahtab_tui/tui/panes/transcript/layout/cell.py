@@ -1,4 +1,4 @@
-"""Rows of a cell: header, code, output, what changed."""
+"""Rows of a cell: header, code, output, changes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
 
 CHANGES = 12
-"""Names in the line of changes; more are counted."""
+"""Maximum number of names in the line of changes; more are counted."""
 
 EXPLAIN = "Alt+X asks the model about this error"
 
 WAS = 24
-"""Characters that are told of what a name was before."""
+"""Characters of a name's previous summary."""
 
 PATIENCE = 0.3
-"""Seconds that a cell runs before its time is shown: most are done by then."""
+"""Seconds before the time of a running cell is shown: most have ended by then."""
 
 
 class CellRows:
-    """A cell at one width."""
+    """Rows of a cell for one width."""
 
     def __init__(self, cell: Cell, width: int, palette: Palette) -> None:
         self._cell = cell
@@ -43,7 +43,7 @@ class CellRows:
         self._height = 0
 
     def update(self) -> None:
-        """Take in what has changed in the cell."""
+        """Update the rows after the cell has changed."""
         cell = self._cell
         self._code.update(cell.code.strip("\n"))
         self._parts = [_Header(cell, self._palette, self._bar), self._code]
@@ -66,7 +66,7 @@ class CellRows:
 
     @property
     def reading(self) -> int | None:
-        """The row at which a text begins that ends the output and is read from its beginning."""
+        """The first row of a text to read, if the output ends with one."""
         if self._cell.later is not None or (row := self._output.reading) is None:
             return None
         return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
@@ -79,7 +79,7 @@ class CellRows:
         raise IndexError(index)
 
     def _changes(self) -> Iterator[Row]:
-        """What the cell did to the namespace, in one line (wrapped between names)."""
+        """Draw the changes to the namespace in one line, wrapped between names."""
         palette = self._palette
         styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         items: list[list[Span]] = []
@@ -93,7 +93,7 @@ class CellRows:
             items.append(item)
         if (more := len(self._cell.changes) - CHANGES) > 0:
             items.append([(f"and {more} more", palette.muted)])
-        # Names and their descriptions stay together where they fit: their inner spaces do not break.
+        # Non-breaking spaces keep names and their descriptions together.
         line: list[Span] = [("  ", palette.text)]
         for item in items:
             line += [*((text.replace(" ", "\xa0"), style) for text, style in item), ("   ", palette.text)]
@@ -102,17 +102,17 @@ class CellRows:
 
 
 def _described(change: Change) -> str:
-    """Type and summary, and what they were before: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
-    kind, now, old_kind, was = (plain(told or "") for told in (change.type, change.summary, change.was_type, change.was))
-    told = f"{kind} {now}".strip()
+    """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
+    kind, now, old_kind, was = (plain(text or "") for text in (change.type, change.summary, change.was_type, change.was))
+    after = f"{kind} {now}".strip()
     if not old_kind:
-        return told
+        return after
     before = f"{old_kind} {was if len(was) <= WAS else was[: WAS - 1] + '…'}".strip()
-    return f"{before} → {now if old_kind == kind else told}"
+    return f"{before} → {now if old_kind == kind else after}"
 
 
 class _Header:
-    """The quiet line above the code. Made when it is drawn: the time of a running cell goes on."""
+    """The dim line above the code. It is made when drawn, since the time of a running cell changes."""
 
     def __init__(self, cell: Cell, palette: Palette, bar: Style) -> None:
         self._cell = cell
@@ -155,7 +155,7 @@ class _Header:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a user reads them: `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    """Format seconds: `0.08 s`, `4.2 s`, `3 min 05 s`."""
     if seconds < 0.005:
         return "<0.01 s"
     if seconds < 1:

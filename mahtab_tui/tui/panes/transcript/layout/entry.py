@@ -1,4 +1,4 @@
-"""The rows of any entry, and a cheap guess at how many there are."""
+"""The rows of any entry, and a cheap estimate of their number."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mahtab_tui.tui.panes.transcript.layout.tool import tool_rows
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import LIMIT, GrowingRows, Row, Rows
 
-FOLDED = 3
-"""Rows that are shown of a folded entry, the last of which says how many more there are."""
+COLLAPSED = 3
+"""Rows of a collapsed entry; the last one says how many more there are."""
 
 
 class EntryRows:
-    """An entry at one width: the gap above it, and its own rows."""
+    """Rows of an entry for one width: the gap above it, and its own rows."""
 
     def __init__(self, entry: Entry, width: int, palette: Palette) -> None:
         self._entry = entry
@@ -25,7 +25,7 @@ class EntryRows:
         self._rows: Rows = [] if self._growing is None else self._growing
 
     def update(self) -> None:
-        """Take in what has changed in the entry."""
+        """Update the rows after the entry has changed."""
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
@@ -42,13 +42,13 @@ class EntryRows:
     def __len__(self) -> int:
         if self._entry.hidden:
             return 0
-        return (min(FOLDED, len(self._rows)) if self._entry.folded else len(self._rows)) + self._entry.gap
+        return (min(COLLAPSED, len(self._rows)) if self._entry.collapsed else len(self._rows)) + self._entry.gap
 
     @property
     def reading(self) -> int | None:
-        """The row at which a text begins that the entry ends with and that is read from its beginning, as help is; None without one."""
+        """The first row of a text to read, such as help, if the entry ends with one."""
         row = getattr(self._growing, "reading", None)
-        return None if row is None or self._entry.folded else row + self._entry.gap
+        return None if row is None or self._entry.collapsed else row + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
         row = index - self._entry.gap
@@ -56,13 +56,13 @@ class EntryRows:
         return left_out_row(drawn, self._entry, self._palette, first=row == 0) if self._entry.left_out else drawn
 
     def _own(self, row: int) -> Row:
-        if self._entry.folded and row == FOLDED - 1 and (more := len(self._rows) - row) > 1:
-            return Row([(f"… {more:,} rows folded", self._palette.muted)], self._rows[row].bar)
+        if self._entry.collapsed and row == COLLAPSED - 1 and (more := len(self._rows) - row) > 1:
+            return Row([(f"… {more:,} rows collapsed", self._palette.muted)], self._rows[row].bar)
         return self._rows[row]
 
 
 def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | None:
-    """The rows of cells and words. What draws them loads the highlighter and Markdown, for which the first picture does not wait."""
+    """Return the rows of cells and words. They load the highlighter and Markdown, which a fast start must avoid."""
     match entry:
         case Cell():
             from mahtab_tui.tui.panes.transcript.layout.cell import CellRows
@@ -76,11 +76,11 @@ def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | N
 
 
 def guess(entry: Entry, width: int) -> int:
-    """About how many rows an entry will have; exact where nothing wraps."""
+    """Estimate the number of rows of an entry; exact if nothing wraps."""
     if entry.hidden:
         return 0
-    if entry.folded:
-        return entry.gap + FOLDED
+    if entry.collapsed:
+        return entry.gap + COLLAPSED
     match entry:
         case Cell():
             code = min(LIMIT, entry.code.count("\n") + 1)

@@ -1,4 +1,4 @@
-"""How an entry looks of which the model is not told."""
+"""Draws entries that the model is not told."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row
 
 _DIM = Style(dim=True)
-_SAID = {"hidden": "hidden from the model", "replaced": "replaced"}
+_LABELS = {"hidden": "hidden from the model", "replaced": "replaced"}
 
 
 def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
-    """A row of it, dimmed; the first one says why."""
+    """Dim a row; label the first one with the reason."""
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
-        right = [(_SAID[entry.left_out], palette.muted), *([("  ", palette.muted)] if right else []), *right]
+        right = [(_LABELS[entry.left_out], palette.muted), *([("  ", palette.muted)] if right else []), *right]
     picture = row.picture and (replace(row.picture[0], faded=_colour(palette)), row.picture[1])
     return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture)
 
 
 def _colour(palette: Palette) -> tuple[int, int, int]:
-    """What is under a picture."""
+    """Return the colour behind a picture."""
     ground = palette.surface.bgcolor
     return ground.get_truecolor(foreground=False) if ground else (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Rows of words that are not Markdown: questions, notes, the spinner, the greeting."""
+"""Rows of text that is not Markdown: questions, notes, the spinner, the greeting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.activity import Activity
-from mahtab_tui.tui.panes.transcript.entries import Attached, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Note, Question
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
@@ -18,7 +18,7 @@ WAITS = "◈"
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
-    """`You  text`, with the person's line breaks."""
+    """Draw a question as `You  text`, with the user's line breaks."""
     first, *lines = plain(question.text).expandtabs(4).split("\n")
     spans = [("You", palette.person + BOLD), ("  ", palette.text), (first, palette.text)]
     rows = [*paragraph(spans, width, palette.person)]
@@ -28,15 +28,15 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
     return [*rows, *(paragraph(chips, width, palette.person) if chips else ())]
 
 
-def _chip(attached: Attached, palette: Palette) -> list[Span]:
-    """What went with a question, and how much it is; or why it did not."""
-    said, style = (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
-    label, words = (" ".join(plain(text).split()) for text in (attached.label, said))
+def _chip(attached: AttachmentChip, palette: Palette) -> list[Span]:
+    """Draw an attachment with its size, or why it is missing."""
+    detail, style = (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
+    label, words = (" ".join(plain(text).split()) for text in (attached.label, detail))
     return [(label, palette.moon), (f" {words}   " if words else "   ", style)]
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
-    """A mark and a sentence."""
+    """Draw a mark and a sentence."""
     mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(note.level, ("·", palette.muted))
     words = palette.muted if note.level in ("info", "quiet") else palette.text
     rows: list[Row] = []
@@ -47,7 +47,7 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """The line at the tail; the spinner turns while there is work, not while the person is waited for."""
+    """Draw the last line; the spinner turns while there is work, but not while the program waits for the user."""
     elapsed = max(0.0, time.time() - activity.since)
     frame = WAITS if activity.waits_for_person else FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
     spans = [
@@ -59,7 +59,7 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def greeting_rows(lines: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:
-    """What an empty transcript says: a mark and a sentence each, the first one bright."""
+    """Draw the greeting of an empty transcript: a mark and a sentence each, the first one bright."""
     column = max((cell_len(mark) for mark, _ in lines), default=0) + 1
     rows = [Row()]
     for mark, sentence in lines:

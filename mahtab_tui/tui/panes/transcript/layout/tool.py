@@ -1,4 +1,4 @@
-"""Rows of a call of a tool: what was called with what, how it ended, what it gave."""
+"""Rows of a tool call: name, arguments, state and result."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, paragraph
 
 LONGEST = 2_000
-"""Characters of the arguments that are drawn; of more, so many and how many there are."""
+"""Maximum characters of the arguments; longer ones are cut."""
 
 
 def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
-    """`⚒ search_code  pattern="x"`, and below it what it gave."""
+    """Draw a call as `⚒ search_code  pattern="x"`, with the result below."""
     mark, style = {"ok": ("⚒", palette.model), "running": ("⚒", palette.moon), "error": ("✗", palette.bad)}.get(use.state, ("■", palette.moon))
-    told = _arguments(use.arguments)
-    if len(told) > LONGEST:
-        told = f"{told[:LONGEST]}… ({len(told):,} characters)"
+    arguments = _arguments(use.arguments)
+    if len(arguments) > LONGEST:
+        arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
     how = {"running": "  runs", "ok": ""}.get(use.state, f"  {use.state}")
-    head: list[Span] = [(f"{mark} ", style), (plain(use.name), palette.text), (f"  {told}", palette.muted), (how, style)]
+    head: list[Span] = [(f"{mark} ", style), (plain(use.name), palette.text), (f"  {arguments}", palette.muted), (how, style)]
     return [*paragraph(head, width, palette.model, indent="  "), *_given(use, width, palette)]
 
 
 def _arguments(written: str) -> str:
-    """As keywords in one line; what is a text stays between quotes."""
+    """Format arguments as keywords in one line, with strings in quotes."""
     try:
         given = dict(json.loads(written))
     except (ValueError, TypeError, RecursionError):  # a record from elsewhere

@@ -1,4 +1,4 @@
-"""Rows of the model's words: Markdown, drawn while it comes. Only the last block is drawn again."""
+"""Rows of the model's words in Markdown, drawn while they stream. Only the last block is drawn again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahtab_tui.tui.rows.row import Row, Span
 
 
 class WordsRows:
-    """A piece of the model's words at one width."""
+    """Rows of the model's words for one width."""
 
     def __init__(self, words: Words, width: int, palette: Palette) -> None:
         self._words = words
@@ -19,12 +19,12 @@ class WordsRows:
         self._markdown = Markdown(palette)
         self._revision = words.revision
         self._settled = 0
-        """Characters of the (plain) source whose blocks are drawn for good."""
+        """Characters of the (plain) source whose blocks cannot change any more."""
         self._settled_rows: list[Row] = []
         self._rows: list[Row] = []
 
     def update(self) -> None:
-        """Take in what has come since."""
+        """Update the rows after words have come."""
         if self._revision != self._words.revision:
             self._revision = self._words.revision
             self._settled, self._settled_rows = 0, []

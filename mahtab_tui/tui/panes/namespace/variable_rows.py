@@ -1,4 +1,4 @@
-"""The namespace as data: rows that records are folded into, sorted and filtered."""
+"""The namespace as data: a fold of records to rows, sorted and filtered."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mahtab_tui.bus.records import Namespace, Record
-from mahtab_tui.tui.panes.namespace.difference import Difference
-from mahtab_tui.tui.panes.namespace.row import Row, row_of
+from mahtab_tui.tui.panes.namespace.changes import NamespaceChanges
+from mahtab_tui.tui.panes.namespace.variable_row import VariableRow, row_of
 
 Sort = Literal["recency", "name", "type"]
 SORTS: tuple[Sort, ...] = ("recency", "name", "type")
 
 
-class Rows:
-    """All names, and which of them are shown in which order."""
+class VariableRows:
+    """All variables, and those that are shown, in order."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, VariableRow] = {}
         self._number = 0
-        self._shown: list[Row] | None = None
+        self._shown: list[VariableRow] | None = None
         self.sort: Sort = "recency"
         self.filter = ""
         self.specials = False
         self.changes = False
-        """What the last cell of the model's changed is shown, and nothing else."""
-        self.difference = Difference()
+        """Whether only the changes of the last cell of the model are shown."""
+        self.difference = NamespaceChanges()
         self.watched: set[str] = set()
-        """Names that stay on top, whatever is filtered."""
+        """Names that stay on top, whatever the filter."""
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Take in records; says whether anything changed."""
+        """Add records; returns whether anything changed."""
         changed = False
         for record in records:
             changed |= self.difference.fold(record, self._rows) and self.changes
@@ -42,7 +42,7 @@ class Rows:
         return changed
 
     def arrange(self, *, sort: Sort | None = None, filter: str | None = None, specials: bool | None = None, changes: bool | None = None) -> None:
-        """Sort or filter otherwise; changes: show those of the last cell of the model's, or all names."""
+        """Change what is shown. changes: only the changes of the last cell of the model."""
         self.changes = self.changes if changes is None else changes
         self.sort = self.sort if sort is None else sort
         self.filter = self.filter if filter is None else filter
@@ -57,19 +57,19 @@ class Rows:
 
     @property
     def made(self) -> int:
-        """How many names cells have made, without modules and private names."""
+        """How many variables cells have created, without modules and private names."""
         return sum(bool(row.cell) and row.kind != "module" and not row.name.startswith("_") for row in self._rows.values())
 
     @property
     def hidden(self) -> int:
-        """How many of those that the filter leaves are hidden for being modules, functions, classes or private."""
+        """How many matching variables are hidden because they are modules, functions, classes or private."""
         if self.specials or self.changes:
             return 0
         return sum(row.special and self.filter.lower() in row.name.lower() for row in self._rows.values())
 
     @property
-    def shown(self) -> list[Row]:
-        """What is to be seen, in order."""
+    def shown(self) -> list[VariableRow]:
+        """The shown rows, in order."""
         if self._shown is None:
             wanted = self.filter.lower()
             if self.changes:
@@ -87,11 +87,11 @@ class Rows:
         return self._shown
 
     def watch(self, name: str) -> None:
-        """Keep a name on top, or no longer."""
+        """Keep a variable on top, or stop doing so."""
         self.watched ^= {name}
         self._shown = None
 
-    def _wanted(self, row: Row, wanted: str) -> bool:
+    def _wanted(self, row: VariableRow, wanted: str) -> bool:
         return row.name in self.watched or ((self.specials or not row.special) and wanted in row.name.lower())
 
     def _fold(self, record: Namespace) -> None:

@@ -1,4 +1,4 @@
-"""What an older list says of a newer text, while the kernel cannot answer."""
+"""Completes text from earlier completions while the kernel cannot answer."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import re
 from mahtab_tui.kernel.base import Completion, Completions
 
 KEPT = 5_000
-"""Names that are remembered."""
+"""Maximum number of remembered names."""
 
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
 
 
-class Remembered:
-    """The last answer, and the names that answers have had."""
+class CompletionCache:
+    """Remembers the last completions, and all names that completions had."""
 
     def __init__(self) -> None:
         self._last: tuple[str, Completions] | None = None
-        """The code that was asked about, and what came."""
+        """The code and its completions."""
         self._names: dict[str, Completion] = {}
 
     def keep(self, code: str, cursor: int, found: Completions) -> None:
-        """Remember an answer."""
+        """Remember completions."""
         self._last = code, found
         if _NAME.search(code[:cursor]):
             self._names.update((item.label, item) for item in found.items if item.label == item.text and len(self._names) < KEPT)
 
     def for_text(self, code: str, cursor: int) -> Completions:
-        """What is known for a text: the last answer if it was for the same place, else names. It may be empty."""
+        """Return completions for a text: from the last ones if they were for the same place, otherwise from names."""
         name = _NAME.search(code[:cursor])
         start, items = cursor - len(name[1]) if name else cursor, tuple(self._names.values()) if name and name[1] else ()
         if self._last is not None:

@@ -1,4 +1,4 @@
-"""Other agents' code: what waits for the person, and what runs."""
+"""Builds entries from agents' code that waits or runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mahtab_tui.bus.records import Approval, AssistantReplIn
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 
 
-class GuestCells:
-    """Builds the entries of agents' cells through the two functions that it is given. A cell belongs to a call of the agent's."""
+class AgentCells:
+    """Builds the entries of agents' cells by two functions. Each cell belongs to a call of the agent."""
 
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
@@ -17,7 +17,7 @@ class GuestCells:
         self._waiting: dict[str | None, Cell] = {}
 
     def approval(self, record: Approval) -> None:
-        """Code waits, or its fate is decided."""
+        """Show that code waits, or the decision."""
         call, state = record.call, record.state
         cell = self._waiting.get(call)
         if cell is None:
@@ -35,7 +35,7 @@ class GuestCells:
         self._touch(cell)
 
     def code_that_runs(self, record: AssistantReplIn) -> Cell:
-        """The entry of code that begins to run."""
+        """Return the entry of code that starts."""
         cell = self._waiting.pop(record.call, None)
         if cell is None:
             cell = self._made(record)

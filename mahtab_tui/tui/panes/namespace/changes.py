@@ -1,4 +1,4 @@
-"""What the last cell of the model's, or of another agent's, did to the namespace."""
+"""The changes of the last cell of the model or an agent to the namespace."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
-from mahtab_tui.tui.panes.namespace.row import Row, row_of
+from mahtab_tui.tui.panes.namespace.variable_row import VariableRow, row_of
 
 
-class Difference:
-    """The rows of one cell: what was and what is now stand in the same column."""
+class NamespaceChanges:
+    """The rows of the variables that one cell changed, with old and new values."""
 
     def __init__(self) -> None:
         self.by = ""
-        """Whose cell it was and which; empty as long as there was none."""
-        self.rows: list[Row] = []
+        """The author and number of the cell; empty if there was none."""
+        self.rows: list[VariableRow] = []
         self._cell: int | None = None
 
-    def fold(self, record: Record, known: Mapping[str, Row]) -> bool:
-        """Take in a record; known: the namespace until then. Says whether another cell is shown now."""
+    def fold(self, record: Record, known: Mapping[str, VariableRow]) -> bool:
+        """Add a record; returns whether the rows have changed. known: the namespace before the record."""
         if isinstance(record, AssistantReplOut) and record.status is not None:
             self._cell, self.by, self.rows = record.cell, f"{plain(record.party or '')} {record.cell or ''}".strip(), []
             return True
@@ -35,9 +35,9 @@ class Difference:
         return True
 
 
-def _compared(row: Row, change: Change, known: Mapping[str, Row]) -> Row:
-    """A row that tells what was before, too."""
-    row = row._replace(perhaps=False)  # its sign says so
+def _compared(row: VariableRow, change: Change, known: Mapping[str, VariableRow]) -> VariableRow:
+    """Add the previous type and value to a row."""
+    row = row._replace(perhaps=False)  # its sign shows this
     sign = CHANGE_SIGNS.get(change.change, "~")
     before = known.get(row.name)
     if sign == "−":

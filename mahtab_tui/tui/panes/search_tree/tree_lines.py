@@ -1,4 +1,4 @@
-"""The lines that there are, and a cursor that stays on its node while they come and go."""
+"""The visible lines of the search tree, with a cursor that stays on its node while lines come and go."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.calls.outline import CallLine, Key, Outline
 
 
-class View:
-    """What the pane shows of the trees, without a screen."""
+class TreeLines:
+    """The visible lines of all trees and the cursor, without a screen."""
 
     def __init__(self, trees: Trees) -> None:
         self.lines: list[CallLine] = []
         self.following = False
-        """The cursor stays with the newest node."""
+        """Whether the cursor stays on the newest node."""
         self._trees = trees
         self._outline = Outline()
         self._structure = -1
-        """The trees' structure that the lines are of."""
+        """The version of the trees for which `lines` were made."""
         self._cursor: Key | None = None
-        """None until something was chosen: then it is the first line."""
+        """None for the first line, until a line is chosen."""
         self._places: dict[Key, int] | None = None
-        """Where lines that can be chosen stand, once somebody has asked."""
+        """Positions of the lines that can be chosen; computed on demand."""
 
     @property
     def outdated(self) -> bool:
-        """Nodes have come, ended or been asked about since."""
+        """Whether the trees have changed since `arrange`."""
         return self._trees.structure != self._structure
 
     def arrange(self, width: int) -> None:
-        """Lay the lines out at a width. A cursor whose line is not there any more goes to the one that it would stand under."""
+        """Make the lines for a width. If the cursor's line is gone, the cursor moves to its nearest visible ancestor."""
         self._structure = self._trees.structure
         self.lines = self._outline.lines(list(self._trees), width)
         self._places = None
@@ -42,12 +42,12 @@ class View:
             self._cursor = self._shown(self._cursor)
 
     def set_open(self, line: CallLine, open: bool) -> None:
-        """Fold or unfold a line; `arrange` then lays out what there is."""
+        """Expand or collapse a line; call `arrange` afterwards."""
         self._cursor = line.key
         self._outline.set_open(line, open)
 
     def reveal(self, tree: Tree, node: SearchNode, width: int) -> None:
-        """Unfold what a node stands in, and go to it."""
+        """Expand the ancestors of a node, and go to it."""
         self._outline.expand_to(tree, node)
         self.following = False
         self.arrange(width)
@@ -70,21 +70,21 @@ class View:
         self._cursor = line.key
 
     def choose_node(self, tree: str, node: str) -> None:
-        """Go to a node, or to what it is folded away in."""
+        """Go to a node, or to its nearest visible ancestor."""
         self.following = False
         self._cursor = self._shown((tree, node))
 
     def step(self, step: int) -> None:
-        """Go to the next line that can be chosen, or to the one before."""
+        """Go to the next line that can be chosen (1), or the previous one (-1)."""
         places = range(self.place + step, len(self.lines) if step > 0 else -1, step)
         self._go(place for place in places if self.lines[place].can_be_chosen)
 
     def go_near(self, wanted: int) -> None:
-        """Go to the line that is nearest to a place and can be chosen."""
+        """Go to the line nearest to a position that can be chosen."""
         self._go(sorted(self._found.values(), key=lambda place: abs(place - wanted)))
 
     def go_above(self) -> None:
-        """Go to the line that the chosen one stands under."""
+        """Go to the parent of the chosen line."""
         line = self.line
         if line is None:
             return
@@ -96,7 +96,7 @@ class View:
             self._cursor = group if group in self._found else self._shown((line.tree.id, parent.id))
 
     def follow(self, following: bool) -> None:
-        """Stay with the newest node from now on, or no longer."""
+        """Keep the cursor on the newest node, or stop doing so."""
         self.following = following
         if following:
             self._cursor = self._newest()
@@ -117,7 +117,7 @@ class View:
         return self._shown((tree.id, tree.newest.id)) if tree is not None and tree.newest is not None else None
 
     def _shown(self, key: Key) -> Key | None:
-        """A line that is there, or the one that it is folded away in."""
+        """Return the key of a line if it is visible, or of its nearest visible ancestor."""
         if key in self._found:
             return key
         tree = next((tree for tree in self._trees if tree.id == key[0]), None)

@@ -1,4 +1,4 @@
-"""One name of the namespace, as a record tells of it."""
+"""One variable of the namespace, from a record."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from mahtab_tui.bus.records import Change, Namespace
 from mahtab_tui.bus.sanitize import one_line, plain
 
 
-class Row(NamedTuple):
-    """One name of the namespace."""
+class VariableRow(NamedTuple):
+    """One variable of the namespace."""
 
     name: str
-    """As it is; only as `label` it may be drawn."""
+    """The unsanitised name; draw `label` instead."""
     type: str
     summary: str
     kind: str
     party: str
     cell: int
     perhaps: bool
-    """A later cell may have changed it in place; nobody can tell."""
+    """Whether a later cell may have changed it in place."""
     number: int
-    """Counts changes: a higher one is more recent."""
+    """The number of the change; a higher one is more recent."""
     time: float
     """When it changed, in seconds since the epoch."""
     guest: int | None = None
-    """The number of the colour of another agent who changed it."""
+    """The number of the colour of the agent who changed it."""
     sign: str = ""
-    """Where changes are shown: what became of it, ``+``, ``~``, ``?`` or ``−``."""
+    """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
 
     @property
     def shown_name(self) -> str:
@@ -37,28 +37,28 @@ class Row(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name in a line."""
+        """The name, safe to draw in one line."""
         return one_line(self.name)
 
     @property
     def by(self) -> str:
-        """Who made or last changed it, and in which cell; with a ``?`` where a later cell may have changed it."""
+        """Who created or last changed it, and in which cell; with a ``?`` if a later cell may have changed it."""
         return f"{self.party} {self.cell}{'?' if self.perhaps else ''}" if self.cell else self.party
 
     @property
     def clock(self) -> str:
-        """When it changed, as a clock shows it; empty of what no cell has made."""
+        """When it changed, as ``12:34``; empty if no cell created it."""
         return time.strftime("%H:%M", time.localtime(self.time)) if self.cell else ""
 
     @property
     def special(self) -> bool:
-        """Modules, functions, classes and private names are hidden by default."""
+        """Whether it is hidden by default: modules, functions, classes and private names."""
         return self.kind != "data" or self.name.startswith("_")
 
 
-def row_of(record: Namespace, change: Change, number: int) -> Row:
-    """What a `namespace` record says of one name."""
-    return Row(
+def row_of(record: Namespace, change: Change, number: int) -> VariableRow:
+    """Convert a change of a `namespace` record."""
+    return VariableRow(
         name=change.name,
         type=plain(change.type or ""),
         summary=plain(change.summary or ""),

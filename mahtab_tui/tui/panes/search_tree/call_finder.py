@@ -1,4 +1,4 @@
-"""The calls of all searches searched: what `FindRow` asks of the pane."""
+"""Finds calls in all searches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mahtab_tui.tui.patterns import Pattern
 
 
 class CallFinder:
-    """Finds calls by their questions and answers, also those that are folded away, in the order in which they were made."""
+    """Implements `widgets.find_row.Findable`: finds calls by query and answer, even collapsed ones, in the order in which they started."""
 
     def __init__(self, trees: Trees, show: Callable[[Tree, SearchNode], None], end: Callable[[], object]) -> None:
-        """show: unfolds what a call stands in and goes to it."""
+        """show: expands the ancestors of a call and goes to it."""
         self._trees = trees
         self._show = show
         self._end = end
