@@ -80,7 +80,7 @@ def test_an_agent_that_is_sending_when_it_is_disconnected_still_reads_why(share:
         client.sendall(encode({"op": "call", "id": 1, "what": "run", "args": {"code": "1", "timeout": None, "follow": False}}))
         (frame,) = reader.feed(client.recv(65536))
     assert frame["op"] == "bye"
-    assert not it.session.cells.ended
+    assert not it.session.cells.finished
 
 
 def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
