@@ -77,7 +77,7 @@ async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_
         await drawn(pilot)
         await pilot.press("alt+d")
         assert lines(pilot)[0] == "CHANGES"
-        assert " ".join(lines(pilot)[1:]) == "What a cell of the model's adds, changes and deletes shows here."
+        assert " ".join(lines(pilot)[1:]) == "Shows what a cell of the model adds, changes and deletes."
         await tell(pilot, ended(2), CHANGED)
         assert len(lines(pilot)) == 7
         await tell(pilot, changes(3, fresh=True))

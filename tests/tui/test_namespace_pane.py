@@ -148,7 +148,7 @@ async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp
         assert names(pilot) == ["data"]
         assert "/ dA" in lines(pilot)[0]
         await pilot.press("backspace", "x")
-        assert any("Nothing has this in its name" in line for line in lines(pilot))
+        assert any("No name contains this" in line for line in lines(pilot))
         await pilot.press("escape")
         assert names(pilot) == ["data", "a", "b"]
         assert app.editor.is_empty

@@ -1,4 +1,4 @@
-"""What Enter does in Python code: run it, or open a line, with its indentation."""
+"""Decides whether Enter runs Python code or starts a new line, and indents that line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
 _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
-"""Behind these stands Python."""
+"""Magics that are followed by Python."""
 
 
 def is_complete(source: str) -> bool:
-    """Whether a cell can run as it stands: one that is wrong is complete, so that its error is shown. ``!command``, ``%magic`` and
-    ``object?`` count as the calls that the kernel makes of them.
+    """Return whether Enter should run a cell. Invalid code is complete, so that its error is shown.
 
-    A text whose last statement is a block stays open until an empty line ends it, as at Python's and IPython's prompts;
-    so does a ``%%magic``, to which the lines below it belong.
+    A cell that ends with a block is incomplete until an empty line, as in Python and IPython; so is a ``%%magic``. ``!command``, ``%magic``
+    and ``object?`` count as the calls into which the kernel transforms them.
     """
     if _WHOLE_CELL.match(source) and not _TIMED.match(source):
         return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
-    # The kernel's Python may be newer than this one, which need not know type parameters.
+    # The kernel's Python may be newer than this one and have type parameters.
     readable = _TYPE_PARAMETERS.sub(r"\1", transform(source))
     try:
         with warnings.catch_warnings():
@@ -38,16 +37,16 @@ def is_complete(source: str) -> bool:
             tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
     except SyntaxError as error:
         return "incomplete input" not in str(error)
-    except (ValueError, RecursionError, MemoryError, SystemError):  # a NUL; more nesting than Python can read; another thread parses, too (3.11)
+    except (ValueError, RecursionError, MemoryError, SystemError):  # a NUL; too deep nesting; another thread is parsing (3.11)
         return True
     open_block = bool(tree.body) and (hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases"))
     return not (open_block and source.rpartition("\n")[2].strip())
 
 
 def next_indent(before: str) -> str:
-    """What a line after this text (all of it, up to the cursor) begins with."""
+    """Return the indentation of a new line after the text before the cursor."""
     start = before.rfind("\n") + 1
-    # What was begun in an earlier line and ends in this one belongs to that line.
+    # A string or bracket that ends in this line belongs to the line in which it starts.
     for span in sorted(spans(before), reverse=True):
         if span.start < start <= span.end:
             start = before.rfind("\n", 0, span.start) + 1
