@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mahtab_tui.bus.secret_forms import Span
+from mahtab_tui.bus.secret_forms import SecretSpan
 
 MASK = "••••••••"
 
 
-def covered(text: str, spans: Sequence[Span]) -> str:
+def covered(text: str, spans: Sequence[SecretSpan]) -> str:
     """Return the text with `MASK` in place of some spans. Line ends within them stay."""
     return between(text, spans, 0, len(text))
 
 
-def between(text: str, spans: Sequence[Span], start: int, end: int) -> str:
+def between(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> str:
     """Return `text[start:end]` with `MASK` in place of some spans of the whole text."""
     if not spans or start >= end:
         return text[start:end]

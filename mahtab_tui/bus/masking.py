@@ -13,7 +13,7 @@ from typing import Any
 from mahtab_tui.bus.covering import MASK, between, covered
 from mahtab_tui.bus.masked_fields import masked_fields
 from mahtab_tui.bus.records import Record, Stream, record_of
-from mahtab_tui.bus.secret_forms import LONG, Forms, Span
+from mahtab_tui.bus.secret_forms import LONG, Forms, SecretSpan
 
 _STREAMS = 64
 """Number of streams whose ends are remembered at a time."""
@@ -48,7 +48,7 @@ class Secrets:
         """Return the text with `MASK` in place of each secret. Line ends within a secret stay."""
         return covered(text, self.spans(text))
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[SecretSpan]:
         """Return where the secrets stand in a text."""
         return self.forms.spans(text)
 
@@ -149,7 +149,7 @@ def masked(text: str, secret: str) -> str:
     return covered(text, Forms([secret]).spans(text)) if len(secret) >= LONG else text
 
 
-def dotted(text: str, spans: Sequence[Span]) -> str:
+def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
     """Return a text with a dot in place of each character of some spans: no character changes its position."""
     pieces: list[str] = []
     done = 0

@@ -13,7 +13,7 @@ from mahtab_tui.bus.records import AssistantChat, emit
 from mahtab_tui.bus.splitter import AnswerSplitter, Kind
 
 
-class Part(NamedTuple):
+class AnswerPart(NamedTuple):
     """A stretch of an answer."""
 
     kind: Kind
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 class ParsedResponse:
     """An answer in parts, in order."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerPart, ...]
     ended: bool = True
     """Whether the model ended its turn itself, rather than being cut off."""
 
@@ -58,16 +58,16 @@ def route_response(answer: AssistantChat, log: logging.Logger, *, ended: bool = 
     return parse_response(answer.text, ended=ended)
 
 
-def _parts(text: str) -> Iterator[Part]:
+def _parts(text: str) -> Iterator[AnswerPart]:
     splitter = AnswerSplitter(fences=False)
     pieces = [*splitter.feed(text), *splitter.end()]
     stretches = [(kind, "".join(piece.text for piece in group)) for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])]
     thoughts = _end_of_thoughts(stretches)
     for number, (kind, stretch) in enumerate(stretches, 1):
         if kind == "thought" or number <= thoughts:
-            yield Part("thought", stretch.strip("\n"))
+            yield AnswerPart("thought", stretch.strip("\n"))
         elif kind == "code":
-            yield Part("code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag)
+            yield AnswerPart("code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag)
         else:
             yield from _markdown_parts(stretch)
 
@@ -83,13 +83,13 @@ def _text(stretches: Sequence[tuple[Kind, str]], number: int) -> str:
     return stretches[number][1] if 0 <= number < len(stretches) else ""
 
 
-def _markdown_parts(text: str) -> Iterator[Part]:
+def _markdown_parts(text: str) -> Iterator[AnswerPart]:
     lines, done = text.split("\n"), 0
     for fence in python_fences(text):
-        yield Part("chat", _trimmed("\n".join(lines[done : fence.start])))
-        yield Part("code", _trimmed(fence.code), fence.closed)
+        yield AnswerPart("chat", _trimmed("\n".join(lines[done : fence.start])))
+        yield AnswerPart("code", _trimmed(fence.code), fence.closed)
         done = fence.end
-    yield Part("chat", _trimmed("\n".join(lines[done:])))
+    yield AnswerPart("chat", _trimmed("\n".join(lines[done:])))
 
 
 def _trimmed(text: str) -> str:

@@ -37,7 +37,7 @@ _NEWLINES = re.compile("\n+")
 _BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     """The position of a secret in a text, in characters; `end` is exclusive."""
 
     start: int
@@ -63,12 +63,12 @@ class Forms:
             self._long.setdefault(form[-PART:], set()).add(form)
         self.longest = max(map(len, (*self._words, *encoded, *written)), default=WORD)
 
-    def spans(self, text: str, *, words: bool = True) -> list[Span]:
+    def spans(self, text: str, *, words: bool = True) -> list[SecretSpan]:
         """Return where the secrets stand, in order, without overlaps. words: include those found only as a word or as the whole text."""
         if not self.secrets or not text:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
-            return [Span(0, len(text))]
+            return [SecretSpan(0, len(text))]
         found = [span for noise in _noises(text) for span in self._long_ones(_Removed(noise, text))]
         if words and self._words:
             noises = (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
@@ -93,12 +93,12 @@ class Forms:
                 place += 1
         return start, shown
 
-    def _long_ones(self, removed: _Removed) -> list[Span]:
+    def _long_ones(self, removed: _Removed) -> list[SecretSpan]:
         bare = removed.bare
         needles = [needle for needle in self._long if needle in bare]
         return [removed.span(place) for needle in needles for place in _places(bare, needle, self._long[needle])]
 
-    def _single_words(self, removed: _Removed) -> list[Span]:
+    def _single_words(self, removed: _Removed) -> list[SecretSpan]:
         bare = removed.bare
         places = ((word, place) for word in self._words for place in _places(bare, word, (word,)))
         return [removed.span(place) for word, place in places if _stands_alone(bare, place, word)]
@@ -112,9 +112,9 @@ class _Removed:
         self.bare = text.replace("\n", "") if noise is _NEWLINES else noise.sub("", text)
         self._noise = noise
 
-    def span(self, found: Span) -> Span:
+    def span(self, found: SecretSpan) -> SecretSpan:
         """Convert a span of `bare` to a span of the text."""
-        return Span(self.start(found.start), self.start(found.end - 1) + 1)
+        return SecretSpan(self.start(found.start), self.start(found.end - 1) + 1)
 
     def start(self, place: int) -> int:
         """Convert a position in `bare` to a position in the text."""
@@ -148,7 +148,7 @@ def _noises(text: str) -> Iterator[re.Pattern[str]]:
             yield _NOISE_WITH_STRINGS
 
 
-def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[Span]:
+def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[SecretSpan]:
     """Yield the positions of forms that start or end with a needle, as far as the text has them."""
     place = text.find(needle)
     while place >= 0:
@@ -159,7 +159,7 @@ def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[Span]:
             if form.endswith(needle):
                 last = place + len(needle)
                 start = min(start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1]))
-        yield Span(start, end)
+        yield SecretSpan(start, end)
         place = text.find(needle, end)
 
 
@@ -174,7 +174,7 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _stands_alone(text: str, span: Span, form: str) -> bool:
+def _stands_alone(text: str, span: SecretSpan, form: str) -> bool:
     """Return whether a short form is not part of a longer word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
     return not ((_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1])))
@@ -184,11 +184,11 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"  # false for ""
 
 
-def _merged(spans: list[Span]) -> list[Span]:
-    result: list[Span] = []
+def _merged(spans: list[SecretSpan]) -> list[SecretSpan]:
+    result: list[SecretSpan] = []
     for span in sorted(spans):
         if result and span.start < result[-1].end:
-            result[-1] = Span(result[-1].start, max(result[-1].end, span.end))
+            result[-1] = SecretSpan(result[-1].start, max(result[-1].end, span.end))
         else:
             result.append(span)
     return result

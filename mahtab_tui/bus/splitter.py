@@ -31,7 +31,7 @@ _BLANKS = re.compile(r"[ \t]+|\n")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 
 
-class Piece(NamedTuple):
+class AnswerPiece(NamedTuple):
     """A stretch of words or of code."""
 
     kind: Kind
@@ -68,7 +68,7 @@ class AnswerSplitter:
         """Whether a tag has started code that has not ended."""
         return self._step == self._tag and self._block_has_code
 
-    def feed(self, token: str) -> list[Piece]:
+    def feed(self, token: str) -> list[AnswerPiece]:
         """Add a token; return the pieces that are certain now."""
         if self._at:
             self._before = self._held[self._at - 1]
@@ -80,9 +80,9 @@ class AnswerSplitter:
         while self._at < len(self._held) and self._step():
             pass
         pieces, self._pieces = self._pieces, []
-        return [Piece(kind, block, "".join(texts)) for kind, block, texts in pieces]
+        return [AnswerPiece(kind, block, "".join(texts)) for kind, block, texts in pieces]
 
-    def end(self) -> list[Piece]:
+    def end(self) -> list[AnswerPiece]:
         """End the answer; return the rest."""
         self._final = True
         return self.feed("")

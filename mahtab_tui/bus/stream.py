@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from mahtab_tui.bus.records import AssistantChatStream, emit
-from mahtab_tui.bus.splitter import AnswerSplitter, Piece
+from mahtab_tui.bus.splitter import AnswerPiece, AnswerSplitter
 
 
 class StreamingHandler:
@@ -30,6 +30,6 @@ class StreamingHandler:
         """Log what was held back: the answer has ended."""
         self._emit(self._splitter.end())
 
-    def _emit(self, pieces: Iterable[Piece]) -> None:
+    def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
         for kind, block, text in pieces:
             emit(self._log, self._answer.changed(text=text, kind="code" if kind == "code" else "chat", block=block))

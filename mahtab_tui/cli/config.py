@@ -24,7 +24,7 @@ def config(context: typer.Context, given: Given = None) -> None:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
     from mahtab_tui.llm.providers import default_model
-    from mahtab_tui.settings.values import NOT_SET, Entry, entries
+    from mahtab_tui.settings.values import NOT_SET, SettingEntry, entries
 
     try:
         settings = load_settings(**given_by(given))
@@ -32,7 +32,7 @@ def config(context: typer.Context, given: Given = None) -> None:
     except SettingsError as error:
         fail(str(error))
     rows = [row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in (Entry._fields.index("key"), Entry._fields.index("value"))]
+    widths = [max(len(row[column]) for row in rows) for column in (SettingEntry._fields.index("key"), SettingEntry._fields.index("value"))]
     for row in rows:
         say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
     _tell_held_back(settings)

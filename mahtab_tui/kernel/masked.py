@@ -9,7 +9,7 @@ from typing import Any
 
 from mahtab_tui.bus.covering import covered
 from mahtab_tui.bus.masking import MaskedStream, Secrets
-from mahtab_tui.bus.secret_forms import Span
+from mahtab_tui.bus.secret_forms import SecretSpan
 from mahtab_tui.kernel.base import (
     CellResult,
     Change,
@@ -188,7 +188,7 @@ class _Output:
             self._hand_on(self._kind, text)
 
 
-def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[Span]) -> tuple[tuple[OutputKind, int], ...]:
+def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]) -> tuple[tuple[OutputKind, int], ...]:
     """What the characters of an output are, once its secrets are covered; a secret belongs to the kind that it ends in."""
     result: list[tuple[OutputKind, int]] = []
     waiting = deque(spans)
@@ -197,7 +197,7 @@ def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[S
         place += size
         while waiting and waiting[0].end <= place:
             start, end = waiting.popleft()
-            longer += len(covered(text[start:end], [Span(0, end - start)])) - (end - start)
+            longer += len(covered(text[start:end], [SecretSpan(0, end - start)])) - (end - start)
         end = longer + (min(place, waiting[0].start) if waiting else place)
         result.append((kind, end - done))
         done = end

@@ -14,7 +14,7 @@ class LeadsOut(Exception):
     """A link leads out of its folder. The message says where, and how to send the file anyway."""
 
 
-class ResolvedPath(NamedTuple):
+class MentionedPath(NamedTuple):
     """A file or folder, with all links followed."""
 
     path: Path
@@ -22,7 +22,7 @@ class ResolvedPath(NamedTuple):
     """The real location, relative to the folder, if the path contains a link; else empty."""
 
 
-def followed(named: Path, projects: Iterable[Path]) -> ResolvedPath:
+def followed(named: Path, projects: Iterable[Path]) -> MentionedPath:
     """Resolve an absolute path, which need not exist.
 
     projects: folders that links must not leave. Links outside of them must stay in their own folder. Raises `LeadsOut`.
@@ -33,4 +33,4 @@ def followed(named: Path, projects: Iterable[Path]) -> ResolvedPath:
     if not real.is_relative_to(root):
         raise LeadsOut(f"a link to {real}, which is outside of {folder}; write {Mention('path', str(real)).label} to send it")
     inside = real.relative_to(root)
-    return ResolvedPath(real, "" if inside == named.relative_to(folder) else str(inside))
+    return MentionedPath(real, "" if inside == named.relative_to(folder) else str(inside))

@@ -16,8 +16,8 @@ from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, Picture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
-from mahtab_tui.session.attached_paths import LeadsOut, ResolvedPath, followed
-from mahtab_tui.session.mentions import Chip, Mention, is_large, mentions
+from mahtab_tui.session.attached_paths import LeadsOut, MentionedPath, followed
+from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mentions
 
 CELL = "cell"
 """``@cell:3`` mentions the pictures that cell 3 has displayed."""
@@ -54,7 +54,7 @@ class Attachments:
         self._kernel = kernel
         self._shown = shown
 
-    def chips(self, question: str) -> list[Chip]:
+    def chips(self, question: str) -> list[MentionChip]:
         """Preview the attachments of a question. Only the heads of pictures are read, and no command runs."""
         return [chip for _, chip in self._found(question)]
 
@@ -80,13 +80,13 @@ class Attachments:
                 attachments.append(attachment)
         return attachments
 
-    def _found(self, question: str) -> Iterator[tuple[Mention, Chip]]:
+    def _found(self, question: str) -> Iterator[tuple[Mention, MentionChip]]:
         found = mentions(question)
         variables = self._variables() if any(mention.kind == "variable" for mention in found) else {}
         for mention in found:
             if mention.kind == "command" and is_large(question):
                 # It may be part of a pasted text, which the editor shows as one word: nobody has read it.
-                yield mention, Chip(mention.label, "not run: the question is long", missing=True)
+                yield mention, MentionChip(mention.label, "not run: the question is long", missing=True)
             elif (chip := self._chip(mention, variables)) is not None:
                 yield mention, chip
 
@@ -96,9 +96,9 @@ class Attachments:
         except KernelError:
             return {}
 
-    def _chip(self, mention: Mention, variables: dict[str, str]) -> Chip | None:
+    def _chip(self, mention: Mention, variables: dict[str, str]) -> MentionChip | None:
         if mention.kind == "command":
-            return Chip(mention.label, "runs when sent")
+            return MentionChip(mention.label, "runs when sent")
         if mention.kind == "variable":
             return self._chip_of_variable(mention, variables[mention.name]) if mention.name in variables else None
         if self._is_cells(mention):
@@ -108,38 +108,38 @@ class Attachments:
             about = os.stat(path)
             size = pictures.measured_file(path) if stat.S_ISREG(about.st_mode) else None
         except (PictureError, LeadsOut) as error:
-            return Chip(mention.label, str(error), missing=True)
+            return MentionChip(mention.label, str(error), missing=True)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
-                return Chip(mention.label, f"cannot be read: {error.strerror}", missing=True)
+                return MentionChip(mention.label, f"cannot be read: {error.strerror}", missing=True)
             # It may be a handle or a decorator. A slash or a suffix means that it is a file.
             looks_so = "/" in mention.name or "." in mention.name.strip(".")
-            return Chip(mention.label, "no such file", missing=True) if looks_so else None
+            return MentionChip(mention.label, "no such file", missing=True) if looks_so else None
         arrow = f"→ {link_to}, " * bool(link_to)
         if size is not None:
-            return Chip(mention.label, arrow + size, picture=True)
+            return MentionChip(mention.label, arrow + size, picture=True)
         if stat.S_ISDIR(about.st_mode):
-            return Chip(mention.label, f"{arrow}folder")
+            return MentionChip(mention.label, f"{arrow}folder")
         if not stat.S_ISREG(about.st_mode):
-            return Chip(mention.label, "not a file", missing=True)
-        return Chip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{texts.size_of(about.st_size)}")
+            return MentionChip(mention.label, "not a file", missing=True)
+        return MentionChip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{texts.size_of(about.st_size)}")
 
-    def _chip_of_variable(self, mention: Mention, about: str) -> Chip:
+    def _chip_of_variable(self, mention: Mention, about: str) -> MentionChip:
         try:
             size = pictures.measured_variable(self._kernel, mention.name)
         except KernelError:
             size = None
-        return Chip(mention.label, about) if size is None else Chip(mention.label, f"{about}, {size}", picture=True)
+        return MentionChip(mention.label, about) if size is None else MentionChip(mention.label, f"{about}, {size}", picture=True)
 
-    def _chip_of_cells(self, mention: Mention) -> Chip:
+    def _chip_of_cells(self, mention: Mention) -> MentionChip:
         try:
             found = [data for cell in _cells(mention) for data in self._shown(cell)]
             sizes = [pictures.measured_here(data) for data in found]
         except (StoreError, PictureError) as error:
-            return Chip(mention.label, str(error), missing=True)
+            return MentionChip(mention.label, str(error), missing=True)
         if not sizes:
-            return Chip(mention.label, "it has shown no picture", missing=True)
-        return Chip(mention.label, sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures", picture=True)
+            return MentionChip(mention.label, "it has shown no picture", missing=True)
+        return MentionChip(mention.label, sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures", picture=True)
 
     def _is_cells(self, mention: Mention) -> bool:
         """Return whether it mentions pictures of cells. A file of that name comes first."""
@@ -148,11 +148,11 @@ class Attachments:
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().cwd, os.path.expanduser(name))
 
-    def _place(self, name: str) -> ResolvedPath:
+    def _place(self, name: str) -> MentionedPath:
         """Resolve a path. Raises `LeadsOut` and `OSError`."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().cwd)))
 
-    def _attachments(self, mention: Mention, chip: Chip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
+    def _attachments(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
         if chip.missing:
             return [Attachment(chip.label, "", problem=chip.size)]
         try:
@@ -167,7 +167,7 @@ class Attachments:
             why = error.strerror if isinstance(error, OSError) else error
             return [Attachment(chip.label, "", problem=f"cannot be read: {why}")]
 
-    def _attachment(self, mention: Mention, chip: Chip, stopped: Callable[[], bool]) -> Attachment:
+    def _attachment(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Attachment:
         if mention.kind == "command":
             text, size = texts.printed(mention.name, self._kernel.info().cwd, stopped)
             return Attachment(chip.label, size, text)
@@ -180,14 +180,14 @@ class Attachments:
         text, size = texts.outline(path, stopped) if path.is_dir() else texts.read(path, mention, chip.size, stopped)
         return Attachment(chip.label, size, text)
 
-    def _of_cells(self, mention: Mention, chip: Chip) -> list[Attachment]:
+    def _of_cells(self, mention: Mention, chip: MentionChip) -> list[Attachment]:
         found = [pictures.picture_here(data) for cell in _cells(mention) for data in self._shown(cell)]
         return [
             Attachment(f"{chip.label} ({number} of {len(found)})" if len(found) > 1 else chip.label, size, picture=picture)
             for number, (picture, size) in enumerate(found, 1)
         ]
 
-    def _of_variable(self, name: str, chip: Chip) -> Attachment:
+    def _of_variable(self, name: str, chip: MentionChip) -> Attachment:
         """Return the details of a variable, and its picture if it is one and can be drawn."""
         text = self._detail(name)
         if not chip.picture:

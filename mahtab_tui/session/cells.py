@@ -100,9 +100,9 @@ class Cells:
         return bool(self._running)
 
     @property
-    def guest_runs(self) -> bool:
+    def agent_runs(self) -> bool:
         """Whether an agent's cell runs or waits."""
-        return "guest" in self._running
+        return "agent" in self._running
 
     @property
     def assistant_runs(self) -> bool:
@@ -164,7 +164,7 @@ class Cells:
 
         emit(self._log, code_record(code, **attrs))
         begun(cell)
-        whose = origin if guest is None else "guest"
+        whose = origin if guest is None else "agent"
         self._running.append(whose)
         try:
             result = execute() if bounded is None else bounded.run(execute)
@@ -195,7 +195,7 @@ class Cells:
 
     def leave(self) -> None:
         """Leave the program once the running cell has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""
-        if self.guest_runs:
+        if self.agent_runs:
             raise RuntimeError("The session belongs to the user: exit() in an agent's code does not end it.")
         self._leaves.set()
 

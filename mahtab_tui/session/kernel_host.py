@@ -14,7 +14,7 @@ from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
-from mahtab_tui.session.requests import Cancelled, Requests
+from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.tool_calls import ToolCalls
 
@@ -45,7 +45,7 @@ class SessionKernelHost:
         self._searches = searches
         self._agent = agent
         self._reads_input = reads_input
-        self.inputs: Requests[str | None] = Requests()
+        self.inputs: UserRequests[str | None] = UserRequests()
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         emit(
@@ -99,7 +99,7 @@ class SessionKernelHost:
 
     def _ask(self, prompt: str) -> str:
         """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
-        if self._cells.assistant_runs or self._cells.guest_runs:
+        if self._cells.assistant_runs or self._cells.agent_runs:
             raise RuntimeError("ask() cannot be called by code of the model or an agent.")
         try:
             return self._agent.ask_from_cell(prompt)
@@ -115,7 +115,7 @@ class SessionKernelHost:
         emit(self._log, asked)
         try:
             answer = self.inputs.wait(request)
-        except Cancelled:
+        except RequestCancelled:
             emit(self._log, asked.changed(state="cancelled", time=0.0))
             return None
         if password and answer is not None:

@@ -80,7 +80,7 @@ def is_large(text: str) -> bool:
     return text.count("\n") >= LINES or len(text) > CHARACTERS
 
 
-class Chip(NamedTuple):
+class MentionChip(NamedTuple):
     """The preview of a mention before the question is sent."""
 
     label: str

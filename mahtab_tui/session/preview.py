@@ -7,10 +7,10 @@ import re
 from mahtab_tui.kernel.base import Completions, Kernel
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.mentions import Chip, mention_before
+from mahtab_tui.session.mentions import MentionChip, mention_before
 
 
-class Preview:
+class QuestionPreview:
     """Previews and completes mentions. It waits for the kernel: never call it on the main thread."""
 
     def __init__(self, kernel: Kernel, attachments: Attachments, agent: AgentThread) -> None:
@@ -18,8 +18,8 @@ class Preview:
         self._attachments = attachments
         self._agent = agent
 
-    def chips(self, question: str) -> list[Chip]:
-        """Preview the attachments of a question. Only the heads of pictures are read, and no command runs."""
+    def chips(self, question: str) -> list[MentionChip]:
+        """QuestionPreview the attachments of a question. Only the heads of pictures are read, and no command runs."""
         chips = self._attachments.chips(question)
         if any(chip.picture for chip in chips) and self._agent.sees is False:
             return [chip._replace(size=f"{chip.size}, which the model does not see", missing=True) if chip.picture else chip for chip in chips]

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Cancelled(Exception):
+class RequestCancelled(Exception):
     """The question was withdrawn before the user answered it."""
 
 
@@ -21,7 +21,7 @@ class _Question(Generic[T]):
         self.answered = False
 
 
-class Requests(Generic[T]):
+class UserRequests(Generic[T]):
     """Questions by id, asked on one thread and answered on another."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Requests(Generic[T]):
         return str(next(self._numbers))
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
-        """Wait for the answer to a question, unless `withdrawn()` is true. Raises `Cancelled`."""
+        """Wait for the answer to a question, unless `withdrawn()` is true. Raises `RequestCancelled`."""
         with self._lock:
             question = self._open.setdefault(request, _Question())
             if withdrawn():
@@ -43,7 +43,7 @@ class Requests(Generic[T]):
         with self._lock:
             self._open.pop(request, None)
         if not question.answered:
-            raise Cancelled
+            raise RequestCancelled
         return question.answer  # type: ignore[return-value]
 
     def answer(self, request: str, answer: T) -> bool:

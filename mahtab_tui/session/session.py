@@ -24,15 +24,15 @@ from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
-from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
+from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.session.models import Models
-from mahtab_tui.session.preview import Preview
+from mahtab_tui.session.preview import QuestionPreview
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.requests import Requests
+from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
@@ -98,7 +98,7 @@ class Session:
             first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
         )
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
-        self.approvals: Requests[Decision] = Requests()
+        self.approvals: UserRequests[Decision] = UserRequests()
         self.turns = TurnHost(
             self.log,
             self.kernel,
@@ -114,8 +114,8 @@ class Session:
         )
         self.inbox = Inbox(self.log)
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
-        self.preview = Preview(self.kernel, self.attachments, self.agent)
-        self.guests = Guests(self.log, self.inbox, self.approvals, self.profile)
+        self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
+        self.joined_agents = JoinedAgents(self.log, self.inbox, self.approvals, self.profile)
         self._suggestions = (
             Suggestions(self.log, partial(self.models.make, suggesting, thinking=False), self.kernel.variables, self.spending, self.secrets)
             if (suggesting := settings.suggestion_model)
@@ -156,7 +156,7 @@ class Session:
             return
         self._closed = True
         self.inbox.close()
-        self.guests.close()
+        self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()

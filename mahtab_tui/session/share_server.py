@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.broadcast import Feed
-from mahtab_tui.session.guest_calls import GuestCalls
-from mahtab_tui.session.guests import Call, Guest, Refused
+from mahtab_tui.session.joined_agents import AgentCall, CallRefused, JoinedAgent
 from mahtab_tui.session.shared_sessions import SharingError, peer_uid, socket_path
 from mahtab_tui.session.watching import record_frame
 
@@ -41,7 +41,7 @@ class ShareServer:
         """project: the folder by which agents find the session."""
         self._session = session
         self._project = project
-        self._calls = GuestCalls(session)
+        self._calls = AgentCalls(session)
         self._connections: set[_Connection] = set()
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
@@ -86,13 +86,19 @@ class ShareServer:
     # Called by connections
 
     def described(self) -> Frame:
-        return {"op": "session", "name": self._session.name, "project": str(self._project), "pid": os.getpid(), "agents": self._session.guests.names}
+        return {
+            "op": "session",
+            "name": self._session.name,
+            "project": str(self._project),
+            "pid": os.getpid(),
+            "agents": self._session.joined_agents.names,
+        }
 
-    def join(self, wanted: str, leave: Callable[[str], None]) -> Guest:
-        return self._session.guests.join(wanted, leave, next(reversed(self._session.cells.finished_since(None)), None))
+    def join(self, wanted: str, leave: Callable[[str], None]) -> JoinedAgent:
+        return self._session.joined_agents.join(wanted, leave, next(reversed(self._session.cells.finished_since(None)), None))
 
-    def call(self, guest: Guest, call: Call, what: str, args: dict[str, Any]) -> Any:
-        return self._calls.serve(guest, call, what, args)
+    def call(self, agent: JoinedAgent, call: AgentCall, what: str, args: dict[str, Any]) -> Any:
+        return self._calls.serve(agent, call, what, args)
 
     def watch(self) -> Feed:
         return self._session.broadcast.watch()
@@ -100,10 +106,10 @@ class ShareServer:
     def unwatch(self, feed: Feed) -> None:
         self._session.broadcast.unwatch(feed)
 
-    def gone(self, connection: _Connection, guest: Guest | None) -> None:
+    def gone(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
-        if guest is not None:
-            self._session.guests.left(guest, stop=self._session.settings.agent_gone == "stop")
+        if agent is not None:
+            self._session.joined_agents.left(agent, stop=self._session.settings.agent_gone == "stop")
 
 
 class _Connection:
@@ -113,8 +119,8 @@ class _Connection:
         self._socket = accepted
         self._server = server
         self._sending = threading.Lock()
-        self._guest: Guest | None = None
-        self._calls: dict[int, Call] = {}
+        self._agent: JoinedAgent | None = None
+        self._calls: dict[int, AgentCall] = {}
         self._feed: Feed | None = None
         self._leaving = False
         self._ended = threading.Event()
@@ -132,7 +138,7 @@ class _Connection:
         finally:
             if self._feed is not None:
                 self._server.unwatch(self._feed)
-            self._server.gone(self, self._guest)
+            self._server.gone(self, self._agent)
             self._socket.close()
             self._ended.set()
 
@@ -149,25 +155,25 @@ class _Connection:
     def _handle(self, frame: Frame) -> None:
         if frame["op"] == "probe":
             self._send(self._server.described())
-        elif frame["op"] == "join" and self._guest is None and self._feed is None:
-            self._guest = self._server.join(str(frame["name"]), self.leave)
-            self._send({**self._server.described(), "you": self._guest.name})
-        elif frame["op"] == "watch" and self._feed is None and self._guest is None:
+        elif frame["op"] == "join" and self._agent is None and self._feed is None:
+            self._agent = self._server.join(str(frame["name"]), self.leave)
+            self._send({**self._server.described(), "you": self._agent.name})
+        elif frame["op"] == "watch" and self._feed is None and self._agent is None:
             self._feed = self._server.watch()
             threading.Thread(target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True).start()
         elif frame["op"] == "cancel":
             if call := self._calls.get(int(frame["id"])):
                 call.cancel()
-        elif frame["op"] == "call" and self._guest is not None:
+        elif frame["op"] == "call" and self._agent is not None:
             number = int(frame["id"])
-            call = self._calls[number] = Call(lambda frame: self._send({**frame, "id": number}))
-            arguments = (self._guest, call, number, str(frame["what"]), dict(frame["args"]))
+            call = self._calls[number] = AgentCall(lambda frame: self._send({**frame, "id": number}))
+            arguments = (self._agent, call, number, str(frame["what"]), dict(frame["args"]))
             threading.Thread(target=self._serve_call, args=arguments, name="share-call", daemon=True).start()
 
-    def _serve_call(self, guest: Guest, call: Call, number: int, what: str, args: dict[str, Any]) -> None:
+    def _serve_call(self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]) -> None:
         try:
-            answer: Frame = {"op": "answer", "id": number, "value": self._server.call(guest, call, what, args)}
-        except Refused as error:
+            answer: Frame = {"op": "answer", "id": number, "value": self._server.call(agent, call, what, args)}
+        except CallRefused as error:
             answer = {"op": "refused", "id": number, "text": str(error)}
         except Exception as error:  # the thread's outermost frame; the agent needs an answer
             answer = {"op": "refused", "id": number, "text": f"The session failed: {type(error).__name__}: {error}"}

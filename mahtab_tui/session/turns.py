@@ -20,7 +20,7 @@ from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.requests import Cancelled, Requests
+from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 
@@ -43,7 +43,7 @@ class TurnHost:
         secrets: Secrets,
         spending: Spending,
         attachments: Attachments,
-        approvals: Requests[Decision],
+        approvals: UserRequests[Decision],
         past: Sequence[Record] = (),
         *,
         keeps_exchange: bool,
@@ -135,7 +135,7 @@ class TurnHost:
         try:
             self._asked = request.request
             decision = self.approvals.wait(request.request, self.cancelled.is_set)
-        except Cancelled:
+        except RequestCancelled:
             return Decision("stop")
         finally:
             self._asked = None

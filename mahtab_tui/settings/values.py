@@ -18,7 +18,7 @@ MASK = "••••••••"
 _WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
-class Entry(NamedTuple):
+class SettingEntry(NamedTuple):
     """One line of a list of settings: a setting, or one entry of a table."""
 
     key: str
@@ -27,16 +27,16 @@ class Entry(NamedTuple):
     description: str
 
 
-def entries(settings: Settings) -> list[Entry]:
+def entries(settings: Settings) -> list[SettingEntry]:
     """All settings in order, each entry of a table separately. Raises `SettingsError` if a source can no longer be used."""
     sources = settings.reloaded()
-    found: list[Entry] = []
+    found: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
         value, same = getattr(settings, key), getattr(settings, key) == getattr(sources, key)
         names = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
         for each in names or [key]:
             text = shown(value[each.partition(".")[2]]) if names else shown(value)
-            found.append(Entry(each, text, settings.place_of(each) if same else ValueOrigin(THIS_SESSION), field.description or ""))
+            found.append(SettingEntry(each, text, settings.place_of(each) if same else ValueOrigin(THIS_SESSION), field.description or ""))
     return found
 
 

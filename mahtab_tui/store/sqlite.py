@@ -21,7 +21,7 @@ from mahtab_tui.store.damage import file_identity
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
 
-__all__ = ["Page", "SessionRow", "SqliteStore", "StoreError", "delete_session", "fork_session", "list_sessions", "load_records"]
+__all__ = ["RecordPage", "SessionRow", "SqliteStore", "StoreError", "delete_session", "fork_session", "list_sessions", "load_records"]
 
 _FIRST = 80
 """Characters of a session's first input that a list shows."""
@@ -52,7 +52,7 @@ _YEAR_10000 = 253_402_300_800.0
 """Seconds since the epoch, beyond which dates cannot be shown."""
 
 
-Row = tuple[Any, Any, Any, Any]
+StoredRow = tuple[Any, Any, Any, Any]
 """Time, tag, attributes and text of a record as stored, unchecked."""
 
 
@@ -70,7 +70,7 @@ class SessionRow(NamedTuple):
     """The beginning of the first question or cell."""
 
 
-class Page(NamedTuple):
+class RecordPage(NamedTuple):
     """Records of a session, in order, with their numbers."""
 
     records: list[tuple[int, Record]]
@@ -191,7 +191,7 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
     return record.time or time.time(), record.tag, as_json(encode(record)), stored(record.text)
 
 
-def _record(row: Row) -> Record | None:
+def _record(row: StoredRow) -> Record | None:
     """A record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
     moment, tag, attrs, text = row
     try:
@@ -203,13 +203,13 @@ def _record(row: Row) -> Record | None:
     return decode(tag, restored(text), values, moment)
 
 
-def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | Row]:
+def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
     """The streams that were unfinished when the program was killed; unreadable ones as stored."""
-    rows: list[Row] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
+    rows: list[StoredRow] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
     return [_cut(row) or row for row in rows]
 
 
-def _cut(row: Row) -> Record | None:
+def _cut(row: StoredRow) -> Record | None:
     """The record of a stream that was cut off; None if it cannot be read."""
     try:
         record = _record(row)
@@ -239,14 +239,14 @@ def _moment(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < _YEAR_10000 else 0.0
 
 
-def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> Page:
+def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> RecordPage:
     """The last records of a session, or those before a number (the page above). Unreadable records are skipped and counted; those that only a
     newer version knows are skipped.
 
     Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.
     """
     if not path.exists():
-        return Page([], 0)
+        return RecordPage([], 0)
     query = "select number, time, tag, attrs, text from record where session = ? and (? is null or number < ?) order by number desc limit ?"
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (session, before, before, limit)).fetchall()
@@ -265,7 +265,7 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
             read.append((number, left))
         else:
             unreadable += 1
-    return Page(read, unreadable)
+    return RecordPage(read, unreadable)
 
 
 def fork_session(path: Path, session: str, copy: str) -> None:

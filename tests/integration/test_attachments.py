@@ -14,7 +14,7 @@ from mahtab_tui.session import attached_texts
 from mahtab_tui.session.agent_thread import conversation
 from mahtab_tui.session.attached_texts import LONGEST
 from mahtab_tui.session.attachments import TOGETHER, Attachment, Attachments
-from mahtab_tui.session.mentions import Chip
+from mahtab_tui.session.mentions import MentionChip
 from mahtab_tui.session.preview import complete_mention
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
@@ -125,9 +125,9 @@ def test_a_link_inside_the_project_is_followed_and_said(cells: Cells, project: P
     (project / "link.md").symlink_to("docs/real.md")
     (project / "folder").symlink_to("docs")
     assert Attachments(cells.kernel).chips("@link.md @folder @folder/real.md") == [
-        Chip("@link.md", "→ docs/real.md, 5 B"),
-        Chip("@folder", "→ docs, folder"),
-        Chip("@folder/real.md", "→ docs/real.md, 5 B"),
+        MentionChip("@link.md", "→ docs/real.md, 5 B"),
+        MentionChip("@folder", "→ docs, folder"),
+        MentionChip("@folder/real.md", "→ docs/real.md, 5 B"),
     ]
     assert [each.text for each in gather(cells, "@link.md @folder @folder/real.md")] == ["sugar", "real.md  5 B", "sugar"]
 
@@ -252,12 +252,12 @@ def test_chips_read_and_run_nothing(cells: Cells, project: Path) -> None:
     (project / "a.txt").write_text("abc")
     cells.run("df = {1: 2}")
     assert Attachments(cells.kernel).chips("@a.txt @a.txt:2-3 @./ $df @no.txt @word !`touch made` $none") == [
-        Chip("@a.txt", "3 B"),
-        Chip("@a.txt:2-3", "of 3 B"),
-        Chip("@./", "folder"),
-        Chip("$df", "dict 1 item"),
-        Chip("@no.txt", "no such file", missing=True),
-        Chip("!`touch made`", "runs when sent"),
+        MentionChip("@a.txt", "3 B"),
+        MentionChip("@a.txt:2-3", "of 3 B"),
+        MentionChip("@./", "folder"),
+        MentionChip("$df", "dict 1 item"),
+        MentionChip("@no.txt", "no such file", missing=True),
+        MentionChip("!`touch made`", "runs when sent"),
     ]
     assert not (project / "made").exists()
 

@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.pictures import MOST, SIDE
 from mahtab_tui.session import attached_pictures
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.mentions import Chip
+from mahtab_tui.session.mentions import MentionChip
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.pictures import bomb, decoded, encoded, moving
@@ -146,7 +146,7 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: 
     chip, text = it.session.preview.chips("@a.png @notes.txt")
     assert (chip.label, chip.missing) == ("@a.png", True)
     assert chip.size.endswith("which the model does not see")
-    assert text == Chip("@notes.txt", "5 B")
+    assert text == MentionChip("@notes.txt", "5 B")
     ask(it, "what is @a.png?")
     assert images(service.asked[0]) == []
     assert "[A picture that is not shown to you.]" in json.dumps(service.asked[0])
@@ -261,12 +261,12 @@ def test_chips_tell_pixels_and_size_and_draw_nothing(cells: Cells, project: Path
         "import numpy\npixels = numpy.zeros((20, 30, 3), 'uint8')"
     )
     assert Attachments(cells.kernel).chips("@a.png $im $plot $pixels $x @cell:1") == [
-        Chip("@a.png", f"1,234 × 56 px, {len(data)} B", picture=True),
-        Chip("$im", "Image, 64 × 48 px", picture=True),
-        Chip("$plot", "Plot, drawn when sent", picture=True),
-        Chip("$pixels", "ndarray uint8 (20, 30, 3), 30 × 20 px", picture=True),
-        Chip("$x", "int 3"),
-        Chip("@cell:1", "it has shown no picture", missing=True),
+        MentionChip("@a.png", f"1,234 × 56 px, {len(data)} B", picture=True),
+        MentionChip("$im", "Image, 64 × 48 px", picture=True),
+        MentionChip("$plot", "Plot, drawn when sent", picture=True),
+        MentionChip("$pixels", "ndarray uint8 (20, 30, 3), 30 × 20 px", picture=True),
+        MentionChip("$x", "int 3"),
+        MentionChip("@cell:1", "it has shown no picture", missing=True),
     ]
     with pytest.raises(KernelError):
         cells.kernel.inspect("drawn")
@@ -291,8 +291,8 @@ def test_what_several_cells_have_shown_goes_picture_by_picture(open_session: Cal
         it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
         it.store.wait(tags.USER_REPL_OUT, cell=cell)
     assert it.session.preview.chips("@cell:1-2 @cell:9") == [
-        Chip("@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True),
-        Chip("@cell:9", "it has shown no picture", missing=True),
+        MentionChip("@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True),
+        MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]
     found = it.session.attachments.gather("@cell:1-2", lambda: False, commands=False)
     assert [(each.label, each.size.partition(" px")[0]) for each in found] == [

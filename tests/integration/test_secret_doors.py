@@ -21,9 +21,9 @@ from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.search.budget import Limits
 from mahtab_tui.session import Session
+from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.session.guest_calls import GuestCalls
-from mahtab_tui.session.guests import Call
+from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
@@ -199,10 +199,10 @@ def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -
 
 def test_an_agent_of_another_program_is_not_told_it(it: Doors) -> None:
     frames: list[Any] = []
-    guest, calls = it.session.guests.join("codex", lambda sentence: None, None), GuestCalls(it.session)
+    guest, calls = it.session.joined_agents.join("codex", lambda sentence: None, None), AgentCalls(it.session)
 
     def serve(what: str, **args: Any) -> str:
-        return json.dumps(calls.serve(guest, Call(frames.append), what, args), ensure_ascii=False)
+        return json.dumps(calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False)
 
     it.run(f"mine = {KEY!r}")
     assert_masked(serve("inside", seen=True))
@@ -322,9 +322,9 @@ def test_a_short_one_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None
 
 
 def test_what_an_agents_cell_asks_for_hidden_is_a_secret_too(it: Doors) -> None:
-    calls, guest, answers = GuestCalls(it.session), it.session.guests.join("codex", lambda sentence: None, None), []
+    calls, guest, answers = AgentCalls(it.session), it.session.joined_agents.join("codex", lambda sentence: None, None), []
     code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
-    run = threading.Thread(target=lambda: answers.append(calls.serve(guest, Call(lambda frame: None), "run", {"code": code})))
+    run = threading.Thread(target=lambda: answers.append(calls.serve(guest, AgentCall(lambda frame: None), "run", {"code": code})))
     run.start()
     answer_hidden(it, "xyzzy-of-mine")
     run.join()
@@ -371,9 +371,9 @@ def test_values_under_names_that_look_like_secrets_are_in_no_list(it: Doors, ser
     detail = it.session.kernel.inspect("password")
     assert (detail.summary, detail.text) == (MASK, MASK)
     assert "looks like a secret" in detail.error
-    calls, guest = GuestCalls(it.session), it.session.guests.join("codex", lambda sentence: None, None)
+    calls, guest = AgentCalls(it.session), it.session.joined_agents.join("codex", lambda sentence: None, None)
     for what, args in (("inside", {"seen": True}), ("inspect", {"name": "API_KEY"})):
-        answer: dict[str, Any] = calls.serve(guest, Call(lambda frame: None), what, args)
+        answer: dict[str, Any] = calls.serve(guest, AgentCall(lambda frame: None), what, args)
         answer.pop("others", None)
         assert "opensesame" not in json.dumps(answer)
     assert "opensesame" not in str(it.session.complete("passw", 5))

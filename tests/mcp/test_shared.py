@@ -13,9 +13,9 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
+from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.cells import FinishedCell
-from mahtab_tui.session.guest_calls import GuestCalls
-from mahtab_tui.session.guests import Call, Refused
+from mahtab_tui.session.joined_agents import AgentCall, CallRefused
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
@@ -94,10 +94,10 @@ async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, 
             group.start_soon(lambda: a.eval("'waits'"))
             while not it.session.inbox._items:
                 await anyio.sleep(0.01)
-            it.session.guests.pause("codex")
+            it.session.joined_agents.pause("codex")
             (project / "go").touch()
             assert await b.eval("2") == "2"
-            it.session.guests.pause("codex")
+            it.session.joined_agents.pause("codex")
         order = [record.attrs["party"] for record in it.store.records if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)]
         assert order == ["you", "other", "codex"]
 
@@ -108,7 +108,7 @@ async def test_joining_the_session_that_one_is_in_changes_nothing(share: Share, 
         await a.eval("1")
         for session in ("moon", str(os.getpid())):
             assert "You are mcp in" in await a.text("mode", mode="shared", session=session)
-        assert it.session.guests.names == ["mcp"]
+        assert it.session.joined_agents.names == ["mcp"]
 
 
 async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, project: Path) -> None:
@@ -165,7 +165,7 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
     it = share()
     async with agent("--attach", cwd=project) as a:
         await a.eval("1")
-        assert "paused" in it.session.guests.pause()
+        assert "paused" in it.session.joined_agents.pause()
         sentences: list[str] = []
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -175,10 +175,10 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
             group.start_soon(lambda: a.client.call_tool("eval", {"code": "after = 1"}, progress_callback=on_progress))
             while not any("paused" in sentence for sentence in sentences):
                 await anyio.sleep(0.05)
-            assert "is resumed" in it.session.guests.pause("mcp")
+            assert "is resumed" in it.session.joined_agents.pause("mcp")
         assert await a.eval("after") == "1"
-        assert "Which one" in it.session.guests.pause("nobody")
-        it.session.guests.disconnect()
+        assert "Which one" in it.session.joined_agents.pause("nobody")
+        it.session.joined_agents.disconnect()
         while (text := await a.text("eval", code="1")) == "1":
             await anyio.sleep(0.01)
         assert "The user disconnected you" in text
@@ -195,7 +195,7 @@ async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(sh
     async with agent("--attach", cwd=project) as a:
         await a.text("info")
         (project / "looked").unlink(missing_ok=True)
-        it.session.guests.pause()
+        it.session.joined_agents.pause()
         served: list[str] = []
 
         async def look() -> None:
@@ -204,30 +204,30 @@ async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(sh
 
         async with anyio.create_task_group() as group:
             group.start_soon(look)
-            while not [call for guest in it.session.guests._guests for call in guest.calls]:
+            while not [call for guest in it.session.joined_agents._agents for call in guest.calls]:
                 await anyio.sleep(0.01)
             await anyio.sleep(0.1)
             assert served == []
             assert not (project / "looked").exists()
-            it.session.guests.pause()
+            it.session.joined_agents.pause()
         assert served == ["look"]
         assert (project / "looked").exists()
 
 
 def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> None:
-    calls = GuestCalls(share().session)
-    guests = calls._session.guests
+    calls = AgentCalls(share().session)
+    guests = calls._session.joined_agents
     guest = guests.join("codex", lambda text: None, None)
     guests.pause()
 
-    def serve(call: Call, what: str) -> None:
-        with pytest.raises(Refused):
+    def serve(call: AgentCall, what: str) -> None:
+        with pytest.raises(CallRefused):
             calls.serve(guest, call, what, {})
 
     assert len(calls._serve) >= 8
     for what in calls._serve:
         told: list[Any] = []
-        call = Call(told.append)
+        call = AgentCall(told.append)
         serving = threading.Thread(target=serve, args=(call, what))
         serving.start()
         while not told:  # a call that is served fails instead, for want of arguments, or tells nothing
@@ -257,15 +257,15 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(sha
             group.cancel_scope.cancel()
         await waited(it, tags.APPROVAL, state="stopped")
         it.session.set_approval("auto")
-        it.session.guests.pause("mcp")
+        it.session.joined_agents.pause("mcp")
         async with anyio.create_task_group() as group:
             group.start_soon(run)
-            while not (calls := [call for guest in it.session.guests._guests for call in guest.calls]):
+            while not (calls := [call for guest in it.session.joined_agents._agents for call in guest.calls]):
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
         while not calls[0].cancelled:
             await anyio.sleep(0.01)
-        assert "(paused)" in it.session.guests.sentence()
+        assert "(paused)" in it.session.joined_agents.sentence()
     assert sum(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records) == 1
 
 

@@ -73,7 +73,7 @@ def test_an_agent_that_is_sending_when_it_is_disconnected_still_reads_why(share:
         client.sendall(encode({"op": "join", "name": "x"}))
         reader = FrameReader(100_000)
         assert reader.feed(client.recv(65536))[0]["op"] == "session"
-        it.session.guests.disconnect()
+        it.session.joined_agents.disconnect()
         ended = select.poll()
         ended.register(client, select.POLLRDHUP)
         assert ended.poll(60_000)
@@ -167,7 +167,7 @@ async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Shar
     await waited(it, tags.ASSISTANT_REPL_IN)
     server.kill()
     await server.aclose()
-    while it.session.guests.names:
+    while it.session.joined_agents.names:
         await anyio.sleep(0.01)
     if setting == "continue":
         (project / "go").touch()

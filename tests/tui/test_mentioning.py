@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.session import mentions as mentions_module
-from mahtab_tui.session.mentions import Chip, mentions
+from mahtab_tui.session.mentions import MentionChip, mentions
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.panes.editor.completion import Completer, CompletionResponse
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
@@ -40,10 +40,10 @@ class Found:
         there = (Completion("notes.txt", "notes.txt", "file", ""), Completion("src/", "src/", "folder", ""))
         return Completions(cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0)
 
-    def chips(self, question: str) -> Sequence[Chip]:
+    def chips(self, question: str) -> Sequence[MentionChip]:
         self.begun.set()
         assert self.free.wait(30)
-        return [Chip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt") for mention in mentions(question)]
+        return [MentionChip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt") for mention in mentions(question)]
 
 
 @pytest.fixture
@@ -199,8 +199,8 @@ def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple
         await pilot.pause()
 
     class Sizes(Found):
-        def chips(self, question: str) -> Sequence[Chip]:
-            return [Chip(mention.label, "12.4 kB", missing=mention.name == "gone.txt") for mention in mentions(question)]
+        def chips(self, question: str) -> Sequence[MentionChip]:
+            return [MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt") for mention in mentions(question)]
 
     assert snap_compare(EditorApp(home, attachments=Sizes()), terminal_size=size, run_before=run)
 

@@ -81,7 +81,7 @@ async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_
         await tell(pilot, ended(2), CHANGED)
         assert len(lines(pilot)) == 7
         await tell(pilot, changes(3, fresh=True))
-        assert lines(pilot)[1].startswith("What a cell")
+        assert lines(pilot)[1].startswith("Shows what a cell")
 
 
 async def test_keys_act_on_what_is_still_there_and_letters_filter(make_app: MakeApp) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.partials import Partial
 from mahtab_tui.bus.records import Record, UserReplOutStream
-from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, CellOutput, DisplayLine
+from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, DisplayLine, OutputBuffer
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.cell_output.picture import HIGHEST, picture_rows, size_in_cells
 from mahtab_tui.tui.graphics.files import opened, size_of
@@ -49,7 +49,7 @@ HOSTILE = base64.b64encode(b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\
 """A JPEG that has its size, 10 × 10, behind nothing but empty segments."""
 
 
-def lines(output: CellOutput, width: int = 60) -> list[str]:
+def lines(output: OutputBuffer, width: int = 60) -> list[str]:
     rows = OutputRows(output, width, PALETTE)
     rows.update()
     return [rows[index].text for index in range(len(rows))]
@@ -138,7 +138,7 @@ def test_a_long_cell_of_many_lines_keeps_the_columns_beside_it_in_their_place() 
 
 
 def test_of_long_markdown_the_beginning_is_drawn_and_the_rest_counted() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.show("<Markdown>\n", "text/markdown", "a\n\n" * 100_000)
     drawn = lines(output)
     assert drawn[0] == "a"
@@ -186,13 +186,13 @@ def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
     ids=["nothing", "no picture", "no base64", "cut", "huge", "another kind", "bomb", "no end of marks"],
 )
 def test_what_is_no_picture_or_a_huge_one_is_its_text(data: str) -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.show("<Image>\n", "image/png", data)
     assert lines(output) == ["<Image>"]
 
 
 def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.show("<Image>\n", "image/png", picture(40, 40)[:60])
     rows = OutputRows(output, 60, PALETTE)
     rows.update()
@@ -207,7 +207,7 @@ def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
 
 
 def test_what_is_kept_only_as_text_is_drawn_as_text() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.show("<Image>\n", "image/png", picture(40, 40))
     rows = OutputRows(output, 60, PALETTE)
     rows.update()
@@ -237,7 +237,7 @@ def test_a_file_in_base64_is_read_as_the_decoded_one() -> None:
 
 
 def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.show("   a\n0  1\n", "text/html", "<table></table>")
     output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
     drawn = lines(output)
@@ -247,7 +247,7 @@ def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
 
 
 def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounded() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     for number in range(HEAD + TAIL + 100):
         output.show(f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>")
     assert (len(output), output.left_out) == (HEAD + TAIL, 100)
@@ -258,7 +258,7 @@ def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounde
 
 
 def test_what_is_shown_stands_between_what_is_printed() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.feed("stdout", "before")
     output.show("frame\n", "text/html", FRAME)
     output.feed("stdout", "after\n")

@@ -12,16 +12,16 @@ from mahtab_tui.bus.overwrite import HEIGHT, collapse
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.screen_line import ScreenLine
 from mahtab_tui.bus.sgr import Graphic
-from mahtab_tui.tui.cell_output.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, CellOutput
+from mahtab_tui.tui.cell_output.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
 from tests.unit.test_overwrite import MOVED
 
 
-def texts(output: CellOutput) -> list[str]:
+def texts(output: OutputBuffer) -> list[str]:
     return [line.text for line in output]
 
 
-def fed(*pieces: str, kind: str = "stdout") -> CellOutput:
-    output = CellOutput()
+def fed(*pieces: str, kind: str = "stdout") -> OutputBuffer:
+    output = OutputBuffer()
     for piece in pieces:
         output.feed(kind, piece)
     return output
@@ -37,7 +37,7 @@ def test_any_split_into_pieces_gives_the_same_lines(text: str, places: list[int]
 @given(st.lists(st.integers(0, 2 * (HEAD + TAIL)), max_size=6))
 def test_of_many_lines_the_ends_stay_and_the_rest_is_counted(sizes: list[int]) -> None:
     lines = ["" if number % 3 else str(number) for number in range(sum(sizes))]
-    output, start = CellOutput(), 0
+    output, start = OutputBuffer(), 0
     for size in sizes:
         output.feed("stdout", "".join(line + "\n" for line in lines[start : start + size]))
         start += size
@@ -112,7 +112,7 @@ def test_shrinking_keeps_both_ends() -> None:
     assert output.left_out == 80
 
 
-def drawn(output: CellOutput) -> list[str]:
+def drawn(output: OutputBuffer) -> list[str]:
     lines = [plain(collapse(line.text)).rstrip() for line in output]
     return "\n".join(lines).rstrip().split("\n")
 
@@ -132,7 +132,7 @@ def test_the_cursor_goes_over_the_border_between_the_first_lines_and_the_last() 
 
 
 def test_the_cursor_comes_to_nothing_but_the_last_printed_lines() -> None:
-    output = CellOutput()
+    output = OutputBuffer()
     output.feed("value", "42\n")
     output.feed("stdout", "printed\x1b[9A\rP")
     assert [(line.kind, plain(line.text)) for line in output] == [("value", "42"), ("stdout", "Printed")]

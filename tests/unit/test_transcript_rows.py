@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.tui.cell_output.output import HEAD, TAIL, CellOutput
+from mahtab_tui.tui.cell_output.output import HEAD, TAIL, OutputBuffer
 from mahtab_tui.tui.cell_output.output_rows import OutputRows, expand_tabs
 from mahtab_tui.tui.panes.transcript.entries import Note, Words
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
@@ -86,7 +86,7 @@ def words_rows(source: str, width: int = 60) -> WordsRows:
 
 
 def output_rows(text: str, width: int = 60, kind: str = "stdout") -> OutputRows:
-    output = CellOutput()
+    output = OutputBuffer()
     output.feed(kind, text)
     rows = OutputRows(output, width, PALETTE)
     rows.update()

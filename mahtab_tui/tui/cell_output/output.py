@@ -86,7 +86,7 @@ class DisplayLine(OutputLine):
 
 
 @dataclass(slots=True, eq=False)
-class CellOutput:
+class OutputBuffer:
     """The kept lines of a cell's output. Feeding a piece takes time proportional to its length."""
 
     received: int = 0

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, CellOutput, DisplayLine, OutputLine
+from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts
 
@@ -26,9 +26,9 @@ _QUIET = ("Traceback (most recent call last)", "During handling of ", "The above
 
 
 class OutputRows:
-    """Rows of a `CellOutput` for one width. `update` takes time proportional to the lines kept, not to the output."""
+    """Rows of a `OutputBuffer` for one width. `update` takes time proportional to the lines kept, not to the output."""
 
-    def __init__(self, output: CellOutput, width: int, palette: Palette) -> None:
+    def __init__(self, output: OutputBuffer, width: int, palette: Palette) -> None:
         self._output = output
         self._width = width
         self._palette = palette

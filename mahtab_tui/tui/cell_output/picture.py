@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from mahtab_tui.tui.cell_output.output import CellOutput, DisplayLine
+from mahtab_tui.tui.cell_output.output import DisplayLine, OutputBuffer
 from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.rows.row import Row
@@ -33,7 +33,7 @@ def key_of(shown: DisplayLine) -> Hashable:
     return len(shown.data), hash(shown.data)
 
 
-def mark_unreadable(output: CellOutput, picture: Picture) -> bool:
+def mark_unreadable(output: OutputBuffer, picture: Picture) -> bool:
     """Show the plain text of a picture that cannot be drawn; returns whether the output has the picture."""
     found = [line for line in output if isinstance(line, DisplayLine) and key_of(line) == picture.key]
     for line in found:

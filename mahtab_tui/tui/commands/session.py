@@ -97,17 +97,17 @@ def _with_value(work: Workspace, value: str, title: str, use: Callable[[str], No
 
 @command("agents", "", "Agents", "Say which agents are in the session", "Session", slash="agents")
 def agents(work: Workspace) -> None:
-    work.session.notice(work.session.guests.sentence())
+    work.session.notice(work.session.joined_agents.sentence())
 
 
 @slash_command("pause", "Pause agent", "Hold an agent's code back, or let it go on", "Session", slash="pause", argument="NAME")
 def pause_agent(work: Workspace, name: str) -> None:
-    work.session.notice(work.session.guests.pause(name))
+    work.session.notice(work.session.joined_agents.pause(name))
 
 
 @slash_command("disconnect", "Disconnect agent", "Send an agent away", "Session", slash="disconnect", argument="NAME")
 def disconnect_agent(work: Workspace, name: str) -> None:
-    work.session.notice(work.session.guests.disconnect(name))
+    work.session.notice(work.session.joined_agents.disconnect(name))
 
 
 @command("usage", "", "Usage", "What the session, each question and each search have used and cost", "Session", slash="usage")

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.session.mentions import Chip
+from mahtab_tui.session.mentions import MentionChip
 from mahtab_tui.tui.rows.newest import NewestOnly
 
 _KEYS: dict[Mode, str] = {
@@ -30,19 +30,19 @@ class Hint(Static):
     class ChipsFound(Message):
         """Posted when the mentions of a question were looked up."""
 
-        def __init__(self, question: str, chips: Sequence[Chip]) -> None:
+        def __init__(self, question: str, chips: Sequence[MentionChip]) -> None:
             super().__init__()
             self.question = question
             self.chips = chips
 
-    def __init__(self, find: Callable[[str], Sequence[Chip]] | None, *, id: str | None = None) -> None:
+    def __init__(self, find: Callable[[str], Sequence[MentionChip]] | None, *, id: str | None = None) -> None:
         """find: previews the attachments of a question; called on a thread."""
         super().__init__(id=id, markup=False)
         self._mode: Mode = "python"
         self._replacing = False
         self._offer = ""
         self._question = ""
-        self._chips: Sequence[Chip] = ()
+        self._chips: Sequence[MentionChip] = ()
         """The attachments of the question."""
         self._looking: NewestOnly[str] | None = None
         if find is not None:

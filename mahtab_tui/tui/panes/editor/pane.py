@@ -17,7 +17,7 @@ from textual.widgets import Static, TextArea
 
 from mahtab_tui.kernel.base import Completions
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.session.mentions import Chip
+from mahtab_tui.session.mentions import MentionChip
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
@@ -43,7 +43,7 @@ class MentionSource(Protocol):
     def complete(self, question: str, cursor: int) -> Completions:
         """Complete the mention at the cursor; raises `KernelError`."""
 
-    def chips(self, question: str) -> Sequence[Chip]:
+    def chips(self, question: str) -> Sequence[MentionChip]:
         """Preview the attachments of a question."""
 
 

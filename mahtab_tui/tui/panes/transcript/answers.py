@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from mahtab_tui.bus.left_out import answer_entry, code_entry
-from mahtab_tui.bus.parser import Part, parse_response
+from mahtab_tui.bus.parser import AnswerPart, parse_response
 from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
 
@@ -161,7 +161,7 @@ def _party(record: _OfStep) -> str:
     return record.party or "model"
 
 
-def _stretches(parts: Sequence[Part]) -> Iterator[tuple[bool, str]]:
+def _stretches(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
     """Yield whether a stretch is code, and its text. Adjacent words and thoughts form one stretch, as they do while streaming."""
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]

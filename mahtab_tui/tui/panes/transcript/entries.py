@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.records import Change
 from mahtab_tui.kernel.base import TracebackFrame
-from mahtab_tui.tui.cell_output.output import CellOutput
+from mahtab_tui.tui.cell_output.output import OutputBuffer
 
 
 @dataclass(kw_only=True, eq=False)
@@ -95,7 +95,7 @@ class Cell(Entry):
     """Why it was skipped."""
     edited: bool = False
     """Whether the user changed the code before it ran."""
-    output: CellOutput = field(default_factory=CellOutput)
+    output: OutputBuffer = field(default_factory=OutputBuffer)
     displays: list[tuple[str, str, str]] = field(default_factory=list)
     """Text, MIME type and data of displayed values, until the cell ends. The text also comes in the output."""
     frames: Sequence[TracebackFrame] = ()
@@ -104,7 +104,7 @@ class Cell(Entry):
     """Whether to show the key that asks about the error: the user's last cell has failed."""
     whole_traceback: bool = False
     """Whether all of a long traceback is shown."""
-    later: CellOutput | None = None
+    later: OutputBuffer | None = None
     """Output after the cell had ended."""
     changes: Sequence[Change] = ()
     """Its changes to the namespace."""

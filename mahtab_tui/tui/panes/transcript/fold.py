@@ -11,7 +11,7 @@ from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
-from mahtab_tui.tui.cell_output.output import SHOWN, CellOutput
+from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.agent_cells import AgentCells
 from mahtab_tui.tui.panes.transcript.answers import AnswerEntries
 from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question
@@ -187,7 +187,7 @@ class Transcript:
 
     def _feed_later(self, cell: Cell, text: str) -> None:
         if cell.later is None:
-            cell.later = CellOutput()
+            cell.later = OutputBuffer()
         cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.cell_output.output import CellOutput
+from mahtab_tui.tui.cell_output.output import OutputBuffer
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 
 
@@ -29,7 +29,7 @@ def output_of(cell: Cell) -> str:
     return "\n".join(_text(output) for output in (cell.output, cell.later) if output)
 
 
-def _text(output: CellOutput) -> str:
+def _text(output: OutputBuffer) -> str:
     lines = [line.text for line in output]
     if output.left_out:
         lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")

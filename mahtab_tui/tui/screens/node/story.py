@@ -13,7 +13,7 @@ from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.drawing import Drawing
 from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.calls.phrases import budget, count_of, short_cost, short_number, short_time
-from mahtab_tui.tui.cell_output.output import CellOutput
+from mahtab_tui.tui.cell_output.output import OutputBuffer
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import Markdown
@@ -128,7 +128,7 @@ class Story:
         if turn.output is None:
             return
         if turn.output.strip():
-            output = CellOutput()
+            output = OutputBuffer()
             printed, mark, traceback = turn.output.partition(_TRACEBACK) if turn.status == "error" else (turn.output, "", "")
             output.feed("stdout", printed)
             output.feed("traceback", mark + traceback)

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.values import Entry, written
+from mahtab_tui.settings.values import SettingEntry, written
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.settings.checks import check
 from mahtab_tui.tui.widgets.line_input import LineInput
@@ -25,7 +25,7 @@ class EditSetting(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
-    def __init__(self, entry: Entry, value: str, *, secret: bool) -> None:
+    def __init__(self, entry: SettingEntry, value: str, *, secret: bool) -> None:
         super().__init__()
         self._entry = entry
         self._value = value

@@ -16,7 +16,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
 from mahtab_tui.settings.sources import ValueOrigin, project_folder
-from mahtab_tui.settings.values import NOT_SET, Entry, choices, entries, is_secret
+from mahtab_tui.settings.values import NOT_SET, SettingEntry, choices, entries, is_secret
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListingSource
 from mahtab_tui.tui.screens.models import ModelPicker
@@ -30,7 +30,7 @@ _KEY, _VALUE, _PLACE = 20, 44, 16
 """Columns of the key, of the value at most, and of the source."""
 
 
-class SettingsScreen(Dialog[None], ListingSource[Entry]):
+class SettingsScreen(Dialog[None], ListingSource[SettingEntry]):
     """Enter changes the setting at the cursor; Escape leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -59,7 +59,7 @@ class SettingsScreen(Dialog[None], ListingSource[Entry]):
         self._change = change
         self._make_picker = make_picker
         self._notify = notify
-        self._entries: list[Entry] = []
+        self._entries: list[SettingEntry] = []
         self._project = project_folder()
         self._files = config_files(self._project)
         self._file = self._files[1]
@@ -79,7 +79,7 @@ class SettingsScreen(Dialog[None], ListingSource[Entry]):
         try:
             found = await asyncio.to_thread(entries, self._settings)
         except SettingsError as error:
-            found = [Entry(key, "", ValueOrigin("not known"), field.description or "") for key, field in Settings.model_fields.items()]
+            found = [SettingEntry(key, "", ValueOrigin("not known"), field.description or "") for key, field in Settings.model_fields.items()]
             if not is_leaving(self):
                 self.listing.say(str(error))
         present = self._present()
@@ -88,28 +88,28 @@ class SettingsScreen(Dialog[None], ListingSource[Entry]):
             self._entries.append(entry._replace(value=present[entry.key]) if entry.value == NOT_SET and entry.key in present else entry)
             table, dot, _ = entry.key.partition(".")
             if dot and (following is None or not following.key.startswith(f"{table}.")):
-                self._entries.append(Entry(table, "", ValueOrigin("name=value adds"), entry.description))
+                self._entries.append(SettingEntry(table, "", ValueOrigin("name=value adds"), entry.description))
         self._entries.sort(key=lambda entry: order_of(entry.key))
         if not is_leaving(self):
             self.listing.fill()
 
-    def heading(self, row: Entry) -> str:
+    def heading(self, row: SettingEntry) -> str:
         return "" if self.listing.typed.strip() else group_of(row.key)
 
-    def rows(self, typed: str) -> Sequence[Entry]:
+    def rows(self, typed: str) -> Sequence[SettingEntry]:
         """The settings whose key begins with the text, then those whose key contains it, then the others that match."""
         typed = typed.lower()
         words = typed.split()
         found = [entry for entry in self._entries if all(word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words)]
         return sorted(found, key=lambda entry: (not entry.key.startswith(typed), typed not in entry.key)) if words else found
 
-    def line(self, row: Entry, width: int) -> Content:
+    def line(self, row: SettingEntry, width: int) -> Content:
         room = min(max(width - _KEY - _PLACE - 2, 8), _VALUE)
         value = Content(plain(row.value)).truncate(room, ellipsis=True, pad=True)
         style = "$muted" if row.value == NOT_SET else "$moon" if row.place.text != "default" else ""
         return Content.assemble(f"{row.key:<{_KEY}} ", value.stylize(style), " ", (self._short(row.place), "$muted"))
 
-    def describe(self, row: Entry | None) -> Content:
+    def describe(self, row: SettingEntry | None) -> Content:
         if row is None:
             return Content("No setting matches." if self._entries else "")
         allowed = f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""

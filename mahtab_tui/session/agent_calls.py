@@ -14,7 +14,7 @@ from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import pictures
-from mahtab_tui.session.guests import Call, Declined, Guest, Refused
+from mahtab_tui.session.joined_agents import AgentCall, CallDeclined, CallRefused, JoinedAgent
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -26,61 +26,61 @@ KEPT = 1_000_000
 """Characters of a cell's output that are kept for an answer before the cell ends."""
 
 
-class GuestCalls:
+class AgentCalls:
     """Serves the calls of all agents of a session, each on a thread of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._serve: dict[str, Callable[[Guest, Call, Mapping[str, Any]], Any]] = {
+        self._serve: dict[str, Callable[[JoinedAgent, AgentCall, Mapping[str, Any]], Any]] = {
             "run": self._run,
             "reset": self._reset,
             "activate": self._activate,
             "permit": self._permit,
             "renewed": self._renewed,
             "inside": self._inside,
-            "kernel": lambda guest, call, args: asdict(session.kernel.info()),
-            "inspect": lambda guest, call, args: asdict(session.kernel.inspect(str(args["name"]))),
+            "kernel": lambda agent, call, args: asdict(session.kernel.info()),
+            "inspect": lambda agent, call, args: asdict(session.kernel.inspect(str(args["name"]))),
         }
 
-    def serve(self, guest: Guest, call: Call, what: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call with a JSON value. Calls of a paused agent wait. Raises `Refused`."""
+    def serve(self, agent: JoinedAgent, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
+        """Answer a call with a JSON value. Calls of a paused agent wait. Raises `CallRefused`."""
         served = self._serve.get(what)
         if served is None:
-            raise Refused(f"The session knows no {what!r}.")
-        guest.calls.add(call)
+            raise CallRefused(f"The session knows no {what!r}.")
+        agent.calls.add(call)
         try:
-            self._session.guests.wait_while_paused(guest, call)
-            return self._session.secrets.masked(served(guest, call, args))
+            self._session.joined_agents.wait_while_paused(agent, call)
+            return self._session.secrets.masked(served(agent, call, args))
         except KernelError as error:
-            raise Refused(self._session.secrets.mask(str(error))) from None
+            raise CallRefused(self._session.secrets.mask(str(error))) from None
         finally:
-            guest.calls.discard(call)
+            agent.calls.discard(call)
 
-    def _run(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
-        session, code, timeout, changed = self._session, self._checked(guest, str(args["code"])), args.get("timeout"), False
-        request = session.guests.new_call()
-        if session.approval == "ask" and not guest.trusted:
+    def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+        session, code, timeout, changed = self._session, self._checked(agent, str(args["code"])), args.get("timeout"), False
+        request = session.joined_agents.new_call()
+        if session.approval == "ask" and not agent.trusted:
             try:
-                approved = session.guests.approved(guest, call, request, code)
-            except Declined as error:
+                approved = session.joined_agents.approved(agent, call, request, code)
+            except CallDeclined as error:
                 return {"declined": str(error)}
             changed, code = approved != code, approved
-        run = _Run(session, guest, call, request, code, None if timeout is None else float(timeout), follow=bool(args.get("follow")))
+        run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), follow=bool(args.get("follow")))
         return {**run.answer(), "edited": code if changed else ""}
 
-    def _reset(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+    def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
-        self._ask(guest, call, "# start over: a fresh kernel, all variables are lost")
+        self._ask(agent, call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
-        session.notice(f"{guest.name} resets the kernel.")
+        session.notice(f"{agent.name} resets the kernel.")
         session.kernel.reset()
         session.cells.forget()
         return [old, session.kernel.info().pid]
 
-    def _activate(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+    def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, python, folder = self._session, args.get("python"), args.get("folder")
         self._ask(
-            guest,
+            agent,
             call,
             f"# go on with {' in '.join(str(part) for part in (python, folder) if part)}" + ("; all variables are lost" if python else ""),
         )
@@ -90,56 +90,58 @@ class GuestCalls:
         if folder is not None:
             session.kernel.change_directory(str(folder))
         info = session.kernel.info()
-        session.notice(f"{guest.name} has changed the environment: {info.executable}, in {info.cwd}.")
+        session.notice(f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}.")
         return asdict(info)
 
-    def _permit(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+    def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         action = str(args["action"])
-        self._ask(guest, call, f"# {action}")
-        self._session.notice(f"{guest.name}: {action}")
+        self._ask(agent, call, f"# {action}")
+        self._session.notice(f"{agent.name}: {action}")
         return None
 
-    def _renewed(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+    def _renewed(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         code = "__import__('importlib').invalidate_caches()"
         self._session.kernel.execute(code, cell=0, origin="assistant", on_output=lambda kind, text: None)
         return None
 
-    def _inside(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+    def _inside(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
-        finished = session.cells.finished_since(guest.told)
+        finished = session.cells.finished_since(agent.told)
         if finished and args["seen"]:
-            guest.told = finished[-1]
-        others = [cell for cell in finished if cell.party != guest.name and cell_entry(cell.cell) not in session.turns.left_out]
+            agent.told = finished[-1]
+        others = [cell for cell in finished if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.left_out]
         return {
             "kernel": asdict(session.kernel.info()),
             "variables": [asdict(variable) for variable in session.kernel.variables()],
-            "cells": guest.cells,
-            "busy": guest.busy,
-            "alive": time.monotonic() - guest.since,
+            "cells": agent.cells,
+            "busy": agent.busy,
+            "alive": time.monotonic() - agent.since,
             "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in others],
         }
 
-    def _ask(self, guest: Guest, call: Call, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval. Raises `Declined` and `Refused`."""
-        guests = self._session.guests
-        action = self._checked(guest, action)
-        guests.approved(guest, call, guests.new_call(), action, is_code=False)
+    def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
+        """Ask the user about an action on the environment, which always needs approval. Raises `CallDeclined` and `CallRefused`."""
+        agents = self._session.joined_agents
+        action = self._checked(agent, action)
+        agents.approved(agent, call, agents.new_call(), action, is_code=False)
 
-    def _checked(self, guest: Guest, code: str) -> str:
-        """Return code, or a description of an action, with Python's line ends. Raises `Refused` if it holds dangerous characters."""
+    def _checked(self, agent: JoinedAgent, code: str) -> str:
+        """Return code, or a description of an action, with Python's line ends. Raises `CallRefused` if it holds dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
-            self._session.notice(f"Code from {guest.name} was not run. {why}", "warning")
-            raise Refused(f"The code was not run. {why}")
+            self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")
+            raise CallRefused(f"The code was not run. {why}")
         return code
 
 
 class _Run:
     """One cell of an agent in the session's queue."""
 
-    def __init__(self, session: Session, guest: Guest, call: Call, request: str, code: str, timeout: float | None, *, follow: bool) -> None:
+    def __init__(
+        self, session: Session, agent: JoinedAgent, call: AgentCall, request: str, code: str, timeout: float | None, *, follow: bool
+    ) -> None:
         """follow: the agent gets the cell's start and output while it runs."""
-        self._session, self._guest, self._call, self._request, self._code = session, guest, call, request, code
+        self._session, self._agent, self._call, self._request, self._code = session, agent, call, request, code
         self._follow = follow
         self._moved = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
@@ -154,7 +156,7 @@ class _Run:
 
     def answer(self) -> dict[str, Any]:
         """Wait for the cell to end, and return the answer."""
-        item, before = self._session.inbox.put_for(self._guest.name, self._code, self._work, self._withdraw)
+        item, before = self._session.inbox.put_for(self._agent.name, self._code, self._work, self._withdraw)
         if before:
             self._call.say(f"waits in the session's queue, {before} before it")
 
@@ -165,13 +167,13 @@ class _Run:
         try:
             with self._call.stoppable(stop):
                 self._moved.wait()
-        except Refused:
+        except CallRefused:
             stop()
             raise
         if self._withdrawn:
             return {"declined": "declined: the user removed the code from the queue"}
         if self._failure:
-            raise Refused(self._failure)
+            raise CallRefused(self._failure)
         if self._ended is None:
             output = "".join(self._printed)
             return {
@@ -191,7 +193,7 @@ class _Run:
 
     def _work(self) -> None:
         """Run the cell, on the session's cell thread."""
-        session, guest = self._session, self._guest
+        session, agent = self._session, self._agent
         self._call.running = True
         self._call.say("runs")
         before = session.kernel.info().pid
@@ -199,15 +201,15 @@ class _Run:
             result = session.cells.run(
                 self._code,
                 origin="assistant",
-                party=guest.name,
+                party=agent.name,
                 bounded=self._bounded,
                 begun=self._begun,
                 listener=self._hear,
-                guest=guest.colour,
+                guest=agent.colour,
                 call=self._request,
             )
-            guest.cells += 1
-            guest.busy += result.duration
+            agent.cells += 1
+            agent.busy += result.duration
             self._worker = before if result.status in (Status.KILLED, Status.DIED) else session.kernel.info().pid
             self._ended = result, pictures(result)
         except Exception as error:  # the agent needs an answer, whatever went wrong

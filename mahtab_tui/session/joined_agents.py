@@ -16,7 +16,7 @@ from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.requests import Cancelled, Requests
+from mahtab_tui.session.requests import RequestCancelled, UserRequests
 
 COLOURS = 4
 """Number of colours for agents; a fifth agent gets the first one again."""
@@ -24,15 +24,15 @@ COLOURS = 4
 _NAME = re.compile(r"[^a-z0-9-]+")
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The call is not served; the message is a sentence for the agent."""
 
 
-class Declined(Refused):
+class CallDeclined(CallRefused):
     """The user declined the call."""
 
 
-class Call:
+class AgentCall:
     """One call of an agent, until it is answered."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
@@ -58,10 +58,10 @@ class Call:
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Let `cancel` call `stop` within this context. Raises `Refused` if the call was cancelled before."""
+        """Let `cancel` call `stop` within this context. Raises `CallRefused` if the call was cancelled before."""
         with self._lock:
             if self.cancelled:
-                raise Refused("The call was cancelled.")
+                raise CallRefused("The call was cancelled.")
             self._stop = stop
         try:
             yield
@@ -70,7 +70,7 @@ class Call:
                 self._stop = None
 
 
-class Guest:
+class JoinedAgent:
     """An agent that has joined the session."""
 
     def __init__(self, name: str, colour: int, leave: Callable[[str], None], told: FinishedCell | None) -> None:
@@ -82,7 +82,7 @@ class Guest:
         """Whether its code runs without asking, because the user said so."""
         self.paused = False
         self.gone = False
-        self.calls: set[Call] = set()
+        self.calls: set[AgentCall] = set()
         self.told = told
         """The last finished cell that the agent knows."""
         self.since = time.monotonic()
@@ -90,17 +90,17 @@ class Guest:
         self.busy = 0.0
 
 
-class Guests:
+class JoinedAgents:
     """All agents of one session. Any thread may call."""
 
-    def __init__(self, log: logging.Logger, inbox: Inbox, approvals: Requests[Decision], profile: Profile) -> None:
+    def __init__(self, log: logging.Logger, inbox: Inbox, approvals: UserRequests[Decision], profile: Profile) -> None:
         self._log = log
         self._inbox = inbox
         self._approvals = approvals
         self._profile = profile
         self._lock = threading.Condition()
         """Notified when an agent is resumed, or a call is cancelled."""
-        self._guests: list[Guest] = []
+        self._agents: list[JoinedAgent] = []
         self._numbers = itertools.count(1)
         self._pauses: set[str] = set()
         """Names of paused agents. They may have left: a pause lasts until the user ends it."""
@@ -108,123 +108,123 @@ class Guests:
     @property
     def names(self) -> list[str]:
         with self._lock:
-            return [guest.name for guest in self._guests]
+            return [agent.name for agent in self._agents]
 
-    def join(self, wanted: str, leave: Callable[[str], None], told: FinishedCell | None) -> Guest:
+    def join(self, wanted: str, leave: Callable[[str], None], told: FinishedCell | None) -> JoinedAgent:
         """Add an agent, with a name and a colour of its own. told: the last finished cell.
 
         While a pause lasts, new agents are paused too: the paused agent could come back under another name.
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
-            taken = {"you", self._profile.party.lower(), *(guest.name for guest in self._guests)}
+            taken = {"you", self._profile.party.lower(), *(agent.name for agent in self._agents)}
             name = next(name for name in _names(base) if name not in taken)
-            used = {guest.colour for guest in self._guests}
+            used = {agent.colour for agent in self._agents}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
-            guest = Guest(name, colour, leave, told)
-            guest.paused = bool(self._pauses)
+            agent = JoinedAgent(name, colour, leave, told)
+            agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
-            self._guests.append(guest)
-        if guest.paused:
+            self._agents.append(agent)
+        if agent.paused:
             self._inbox.hold(name, True)
             self._notice(
                 f"{name} has joined the session. It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
             )
         else:
             self._notice(f"{name} has joined the session. /agents lists all agents, /pause and /disconnect act on one.")
-        return guest
+        return agent
 
-    def left(self, guest: Guest, *, stop: bool) -> None:
+    def left(self, agent: JoinedAgent, *, stop: bool) -> None:
         """Remove an agent whose connection is gone, and withdraw its waiting calls. stop: also end its running cell."""
         with self._lock:
-            if guest not in self._guests:
+            if agent not in self._agents:
                 return
-            self._guests.remove(guest)
-            guest.gone = True  # before its calls are listed, so that a call that comes now is refused
-            calls = list(guest.calls)
+            self._agents.remove(agent)
+            agent.gone = True  # before its calls are listed, so that a call that comes now is refused
+            calls = list(agent.calls)
         self._look_again()
         running = [call for call in calls if call.running]
         for call in calls:
             if stop or call not in running:
                 call.cancel()
-        self._inbox.hold(guest.name, False)  # now that none of its cells wait
+        self._inbox.hold(agent.name, False)  # now that none of its cells wait
         goes_on = " Its cell goes on." if running and not stop else ""
-        self._notice(f"{guest.name} has left the session.{goes_on}")
+        self._notice(f"{agent.name} has left the session.{goes_on}")
 
     def pause(self, name: str = "") -> str:
         """Pause or resume an agent; returns a sentence. name: may be empty if there is only one agent."""
-        guest = self._named(name)
-        if isinstance(guest, str):
+        agent = self._named(name)
+        if isinstance(agent, str):
             if name not in self._pauses:
-                return guest
+                return agent
             with self._lock:
                 self._pauses.discard(name)
             return f"{name} is not here, and no longer paused."
-        guest.paused = not guest.paused
+        agent.paused = not agent.paused
         with self._lock:
-            (self._pauses.add if guest.paused else self._pauses.discard)(guest.name)
-        self._inbox.hold(guest.name, guest.paused)
+            (self._pauses.add if agent.paused else self._pauses.discard)(agent.name)
+        self._inbox.hold(agent.name, agent.paused)
         self._look_again()
-        if guest.paused:
-            return f"{guest.name} is paused: its calls wait, even if it joins again. /pause {guest.name} resumes it."
-        return f"{guest.name} is resumed."
+        if agent.paused:
+            return f"{agent.name} is paused: its calls wait, even if it joins again. /pause {agent.name} resumes it."
+        return f"{agent.name} is resumed."
 
     def disconnect(self, name: str = "") -> str:
         """Disconnect an agent; returns a sentence."""
-        guest = self._named(name)
-        if isinstance(guest, str):
-            return guest
+        agent = self._named(name)
+        if isinstance(agent, str):
+            return agent
         words = "The user disconnected you from the session."
-        threading.Thread(target=guest.leave, args=(words,), name="disconnect", daemon=True).start()  # sending may block if it does not read
-        return f"{guest.name} is disconnected."
+        threading.Thread(target=agent.leave, args=(words,), name="disconnect", daemon=True).start()  # sending may block if it does not read
+        return f"{agent.name} is disconnected."
 
     def sentence(self) -> str:
         """Return a sentence that lists the agents."""
         with self._lock:
-            here = [f"{guest.name}{' (paused)' if guest.paused else ''}, {guest.cells} cells" for guest in self._guests]
-            gone = sorted(self._pauses - {guest.name for guest in self._guests})
+            here = [f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells" for agent in self._agents]
+            gone = sorted(self._pauses - {agent.name for agent in self._agents})
         sentence = f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
         return f"{sentence} Paused, but not here: {', '.join(gone)}; /pause NAME ends the pause." if gone else sentence
 
     def close(self) -> None:
         """Disconnect all agents: the session ends."""
         with self._lock:
-            guests = list(self._guests)
-        for guest in guests:
-            guest.leave("The session was closed.")
+            agents = list(self._agents)
+        for agent in agents:
+            agent.leave("The session was closed.")
 
     def new_call(self) -> str:
         """Return a new id for the records of a call."""
         return f"guest-{next(self._numbers)}"
 
-    def wait_while_paused(self, guest: Guest, call: Call) -> None:
-        """Wait until the agent is not paused. Raises `Refused`."""
-        if guest.paused:
+    def wait_while_paused(self, agent: JoinedAgent, call: AgentCall) -> None:
+        """Wait until the agent is not paused. Raises `CallRefused`."""
+        if agent.paused:
             call.say("the user has paused you")
         with call.stoppable(self._look_again), self._lock:
-            self._lock.wait_for(lambda: call.cancelled or guest.gone or not guest.paused)
-        if call.cancelled or guest.gone:
-            raise Refused("The call was cancelled.")
+            self._lock.wait_for(lambda: call.cancelled or agent.gone or not agent.paused)
+        if call.cancelled or agent.gone:
+            raise CallRefused("The call was cancelled.")
 
-    def approved(self, guest: Guest, call: Call, request: str, code: str, *, is_code: bool = True) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited. Raises `Declined` and `Refused`.
+    def approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str, *, is_code: bool = True) -> str:
+        """Ask the user to approve code; returns the code to run, which they may have edited. Raises `CallDeclined` and `CallRefused`.
 
         is_code: False for the description of an action, which cannot be edited.
         """
-        about = Approval(code, request=request, call=request, party=guest.name, guest=guest.colour, step=0, block=0, blocks=1)
+        about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour, step=0, block=0, blocks=1)
         call.say("waits for the user's approval")
         emit(self._log, about.changed(state="waiting", is_code=is_code))
         try:
             with call.stoppable(lambda: self._approvals.cancel(request)):
                 decision = self._approvals.wait(request)
-        except (Cancelled, Refused):
+        except (RequestCancelled, CallRefused):
             emit(self._log, about.changed(state="stopped"))
-            raise Refused("The call was cancelled before the user had decided.") from None
+            raise CallRefused("The call was cancelled before the user had decided.") from None
         if decision.action in ("skip", "stop"):
             state = "skipped" if decision.action == "skip" else "stopped"
             emit(self._log, about.changed(state=state, reason=decision.reason))
-            raise Declined(f"declined: {decision.reason}" if decision.reason else "declined: the user gave no reason")
-        guest.trusted = guest.trusted or (is_code and decision.action == "all")
+            raise CallDeclined(f"declined: {decision.reason}" if decision.reason else "declined: the user gave no reason")
+        agent.trusted = agent.trusted or (is_code and decision.action == "all")
         state = "run" if decision.code is None else "edited"
         emit(self._log, about.changed(text=decision.code or code, state=state))
         return decision.code or code
@@ -233,9 +233,9 @@ class Guests:
         with self._lock:
             self._lock.notify_all()
 
-    def _named(self, name: str) -> Guest | str:
+    def _named(self, name: str) -> JoinedAgent | str:
         with self._lock:
-            found = [guest for guest in self._guests if not name or guest.name == name]
+            found = [agent for agent in self._agents if not name or agent.name == name]
         if len(found) == 1:
             return found[0]
         here = ", ".join(self.names)

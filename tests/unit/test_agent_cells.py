@@ -17,10 +17,10 @@ from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.session.guests import Call, Guests
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.joined_agents import AgentCall, JoinedAgents
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.requests import Requests
+from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.namespace.drawing import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -42,10 +42,10 @@ class RecordingInbox(Inbox):
         super().hold(party, on)
 
 
-def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> Guests:
+def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> JoinedAgents:
     """The agents of a session that Claude answers in."""
     inbox = RecordingInbox(log, [] if held is None else held)
-    return Guests(log, inbox, Requests(), Profile(log, load_settings(model="claude"), "moon"))
+    return JoinedAgents(log, inbox, UserRequests(), Profile(log, load_settings(model="claude"), "moon"))
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
@@ -138,7 +138,7 @@ def test_what_a_paused_agent_has_in_the_queue_is_withdrawn_before_its_name_is_fr
         guests = guests_of(log, held)
         guest = guests.join("codex", lambda text: None, None)
         guests.pause("codex")
-        call = Call(lambda told: None)
+        call = AgentCall(lambda told: None)
         guest.calls.add(call)
         with call.stoppable(lambda: order.append(f"withdrawn while {held}")):
             guests.left(guest, stop=False)
@@ -210,11 +210,11 @@ def test_a_long_name_is_cut_before_its_cells_number() -> None:
 def test_what_stops_the_models_turn_leaves_the_approval_of_an_agent_waiting(project: Path) -> None:
     session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
     try:
-        guest = session.guests.join("codex", lambda text: None, None)
+        guest = session.joined_agents.join("codex", lambda text: None, None)
         ran: Future[str] = Future()
         shown = threading.Event()
-        call, request = Call(lambda frame: shown.set()), session.guests.new_call()
-        threading.Thread(target=lambda: ran.set_result(session.guests.approved(guest, call, request, "x = 1")), daemon=True).start()
+        call, request = AgentCall(lambda frame: shown.set()), session.joined_agents.new_call()
+        threading.Thread(target=lambda: ran.set_result(session.joined_agents.approved(guest, call, request, "x = 1")), daemon=True).start()
         assert shown.wait(60)
         session.turns.interrupt()
         assert session.decide(request, Decision("run"))

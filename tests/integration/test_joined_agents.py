@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.session.guest_calls import GuestCalls
-from mahtab_tui.session.guests import Call, Refused
+from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.session.joined_agents import AgentCall, CallRefused
 from tests.integration.sessions import DEADLINE, Opened
 
 CODE = "Here.\n\n```python\nmade = 1\n```\n"
@@ -36,10 +36,10 @@ def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_
 
 def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_session: Callable[..., Opened]) -> None:
     it = open_session(approval="auto")
-    guest = it.session.guests.join("codex", lambda sentence: None, None)
-    it.session.guests.left(guest, stop=False)
-    with pytest.raises(Refused):
-        GuestCalls(it.session).serve(guest, Call(lambda told: None), "run", {"code": "x = 1"})
+    guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
+    it.session.joined_agents.left(guest, stop=False)
+    with pytest.raises(CallRefused):
+        AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), "run", {"code": "x = 1"})
     assert not any(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records)
 
 
@@ -47,18 +47,18 @@ def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_se
 @pytest.mark.parametrize("code", ["a = '\x1bP'\nhidden = 1\nb = '\x1b\\'", "x = 1 #ok\rhidden = 1", "x = 1 # \u202ehidden"])
 def test_an_agents_code_in_which_something_may_hide_is_not_run(open_session: Callable[..., Opened], approval: str, code: str) -> None:
     it = open_session(approval=approval)
-    guest = it.session.guests.join("codex", lambda sentence: None, None)
+    guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     for what, args in (("run", {"code": code}), ("permit", {"action": code})):
-        with pytest.raises(Refused, match=r"^The code was not run\. Line 1 holds the character U\+.*escape \\"):
-            GuestCalls(it.session).serve(guest, Call(lambda told: None), what, args)
+        with pytest.raises(CallRefused, match=r"^The code was not run\. Line 1 holds the character U\+.*escape \\"):
+            AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), what, args)
         it.store.wait(tags.NOTICE, level="warning")
     assert not any(record.tag in (tags.ASSISTANT_REPL_IN, tags.APPROVAL) for record in it.store.records)
 
 
 def test_an_agents_code_has_line_ends_as_python_reads_them(open_session: Callable[..., Opened]) -> None:
     it = open_session(approval="auto")
-    guest = it.session.guests.join("codex", lambda sentence: None, None)
-    answer = GuestCalls(it.session).serve(guest, Call(lambda told: None), "run", {"code": "x = 1\r\nx"})
+    guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
+    answer = AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), "run", {"code": "x = 1\r\nx"})
     assert answer["result"]["status"] == "ok"
     assert answer["edited"] == ""
     assert it.store.wait(tags.ASSISTANT_REPL_IN).text == "x = 1\nx"
