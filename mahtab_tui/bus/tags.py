@@ -37,6 +37,7 @@ HIDE = "hide"
 REPLACE = "replace"
 PIN = "pin"
 SKILL = "skill"
+UNDO = "user-undo"
 
 
 class Route(NamedTuple):
@@ -86,6 +87,7 @@ ROUTES: Mapping[str, Route] = {
     REPLACE: Route(display=True, prompt=True, store=True),
     PIN: Route(display=True, prompt=False, store=True),
     SKILL: Route(display=True, prompt=False, store=True),
+    UNDO: Route(display=True, prompt=True, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

@@ -47,6 +47,17 @@ class Provenance:
         """A name as it was after the last cell that changed it; None where no cell has."""
         return self._described.get(name)
 
+    def copy(self) -> Provenance:
+        """The same, as it is now."""
+        other = Provenance()
+        other.restore(self)
+        return other
+
+    def restore(self, other: Provenance) -> None:
+        """Know again what was known when `other` was copied."""
+        self._authors = dict(other._authors)
+        self._described = dict(other._described)
+
     def clear(self) -> None:
         """A new, empty namespace."""
         self._authors.clear()

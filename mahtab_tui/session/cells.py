@@ -40,6 +40,9 @@ _OF_ASSISTANT = records.AssistantReplIn, records.AssistantReplOutStream, records
 REMEMBERED = 1_000
 """Number of finished cells remembered for agents."""
 
+UNDOABLE = 100
+"""Cells for which is remembered who had made each name before them: more than can be undone."""
+
 
 class FinishedCell(NamedTuple):
     """A cell that has ended, in short."""
@@ -83,6 +86,9 @@ class Cells:
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
         """The cells that have ended, newest last."""
         self.provenance = Provenance()
+        self._provenance_before: dict[int, Provenance] = {}
+        self.turns: dict[int, int] = {}
+        """Which question each of the model's cells belongs to."""
         self.last = first - 1
         """The number of the newest cell."""
         self._dead = False
@@ -148,6 +154,7 @@ class Cells:
         with self._number_lock:
             cell = self.last = next(self._numbers)
         guest: int | None = attrs.get("guest")
+        self._note_before(cell, attrs.get("turn"))
         attrs = {"cell": cell, "party": party, **attrs}
         code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
 
@@ -192,6 +199,16 @@ class Cells:
             self._leaves.clear()
             self._face.leave()
         return result
+
+    def _note_before(self, cell: int, turn: int | None) -> None:
+        self._provenance_before[cell] = self.provenance.copy()
+        self._provenance_before.pop(cell - UNDOABLE, None)
+        if turn is not None:
+            self.turns[cell] = turn
+
+    def provenance_before(self, cell: int) -> Provenance:
+        """Who had made what before a cell ran."""
+        return self._provenance_before.get(cell, self.provenance)
 
     def leave(self) -> None:
         """Leave the program once the running cell has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""

@@ -37,6 +37,7 @@ from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Session:
             past,
             keeps_exchange=not by_program,
         )
+        self.undo = Undo(self.log, self.kernel, self.cells, self.turns)
         self.inbox = Inbox(self.log)
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)

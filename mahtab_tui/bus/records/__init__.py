@@ -48,7 +48,7 @@ from mahtab_tui.bus.records.search import (
     SearchTouch,
     SearchTurn,
 )
-from mahtab_tui.bus.records.session import Hide, Input, Kernel, Notice, Pin, Queue, QueueItem, Replace, Session, Skill
+from mahtab_tui.bus.records.session import Hide, Input, Kernel, Notice, Pin, Queue, QueueItem, Replace, Session, Skill, Undo
 
 __all__ = [
     "Agent",
@@ -90,6 +90,7 @@ __all__ = [
     "Skill",
     "Stream",
     "Summary",
+    "Undo",
     "Usage",
     "UserAttachment",
     "UserChat",

@@ -146,3 +146,5 @@ class Namespace(Record):
     """The namespace was cleared first."""
     changes: tuple[Change, ...] = ()
     guest: int | None = None
+    restored: Flag = False
+    """An undo or a redo brought it about; `cell` and `party` say who has made the names."""

@@ -101,6 +101,15 @@ class Pin(Record):
     pinned: bool = False
 
 
+class Undo(Record):
+    """Cells were undone, or run again by a redo. Text: a sentence for the user and the model."""
+
+    tag: ClassVar[str] = tags.UNDO
+
+    cells: tuple[int, ...]
+    undone: bool
+
+
 class Skill(Record):
     """A skill is loaded for the rest of the session, or unloaded."""
 

@@ -1,0 +1,112 @@
+"""Undo and redo of cells: the kernel restores the namespace, and the bus is told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mahtab_tui.bus.records import Namespace, emit
+from mahtab_tui.bus.records import Undo as UndoRecord
+from mahtab_tui.kernel.base import Change, Kernel, KernelError, Restoration
+from mahtab_tui.kernel.provenance import Author, Provenance
+from mahtab_tui.session.cells import YOU, Cells, change_row
+from mahtab_tui.session.turns import TurnHost
+
+BUSY = "Something is running. Wait, or press Esc, then try again."
+
+
+class _Undone(NamedTuple):
+    """The last undo, which a redo takes back."""
+
+    cells: tuple[int, ...]
+    authors: Provenance
+    """As they were before it."""
+
+
+class Undo:
+    """Takes cells back. Methods wait for the kernel, and raise `KernelError`."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel, cells: Cells, turns: TurnHost) -> None:
+        self._log = log
+        self._kernel = kernel
+        self._cells = cells
+        self._turns = turns
+        self._lock = threading.Lock()
+        self._undone: set[int] = set()
+        self._last: _Undone | None = None
+
+    def last_step(self) -> int:
+        """The first cell of what was run last: of an answer of the model's, its first cell."""
+        steps = [step.cell for step in self._kernel.undo_steps()]
+        if not steps:
+            raise KernelError("There is nothing to undo.")
+        turn = self._cells.turns.get(steps[-1])
+        first = steps[-1]
+        for cell in reversed(steps):
+            if cell != first and (turn is None or self._cells.turns.get(cell) != turn):
+                break
+            first = cell
+        return first
+
+    def preview(self, cell: int) -> Restoration:
+        """What an undo of a cell, and of those after it, would do."""
+        return self._kernel.preview_undo(cell)
+
+    def cells_from(self, cell: int) -> tuple[int, ...]:
+        """The cells that an undo of one takes back: that one and the later ones, without those that are undone."""
+        return tuple(number for number in range(cell, self._cells.last + 1) if number not in self._undone)
+
+    def undo(self, cell: int) -> Restoration:
+        """Make the namespace as it was before a cell ran: the later ones are undone too."""
+        with self._lock:
+            self._refuse_while_busy()
+            restored = self._kernel.undo(cell)
+            undone = _Undone(self.cells_from(cell), self._cells.provenance.copy())
+            self._last = undone
+            self._undone.update(undone.cells)
+            self._cells.provenance.restore(self._cells.provenance_before(cell))
+            self._tell(f"{_named(undone.cells)} undone: the namespace is as it was before cell {cell} ran.", undone.cells, restored, undone=True)
+            return restored
+
+    def redo(self) -> Restoration:
+        """Take the last undo back, as long as no other cell has run."""
+        with self._lock:
+            self._refuse_while_busy()
+            if self._last is None:
+                raise KernelError("There is nothing to redo.")
+            restored = self._kernel.redo()
+            cells, authors = self._last
+            self._last = None
+            self._undone.difference_update(cells)
+            self._cells.provenance.restore(authors)
+            self._tell(f"{_named(cells)} redone: the namespace is as it was before the undo.", cells, restored, undone=False)
+            return restored
+
+    def _refuse_while_busy(self) -> None:
+        if self._cells.running or self._turns.in_turn:
+            raise KernelError(BUSY)
+
+    def _tell(self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool) -> None:
+        emit(self._log, UndoRecord(" ".join([sentence, *_left(restored)]), cells=cells, undone=undone))
+        by_author: dict[Author | None, list[Change]] = {}
+        for change in restored.changes:
+            by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
+        for author, changes in by_author.items():
+            rows = tuple(change_row(change, change.before) for change in changes)
+            party, cell = (author.party, author.cell) if author else (YOU, 0)
+            emit(self._log, Namespace(changes=rows, cell=cell, party=party, restored=True))
+
+
+def _named(cells: Sequence[int]) -> str:
+    if len(cells) == 1:
+        return f"Cell {cells[0]} was"
+    return f"Cells {cells[0]} to {cells[-1]} were"
+
+
+def _left(restored: Restoration) -> list[str]:
+    """A sentence about what is not as it was."""
+    if not restored.kept_as_is:
+        return []
+    return ["Not restored: " + "; ".join(f"{kept.name}: {kept.reason}" if kept.name else kept.reason for kept in restored.kept_as_is)]
