@@ -237,6 +237,14 @@ class Session:
             return "cell"
         return None
 
+    def redo(self) -> None:
+        """Take the last undo back, on a thread; errors become notices."""
+
+        def work() -> None:
+            self.undo.redo()
+
+        self._on_thread("Nothing was redone", work)
+
     def kill_kernel(self) -> None:
         """Kill the kernel and start a new one, on a thread; errors become notices."""
         self._on_thread("The kernel could not be killed", self.kernel.kill)

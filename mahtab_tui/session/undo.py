@@ -56,7 +56,10 @@ class Undo:
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
         """The cells that an undo of one takes back: that one and the later ones, without those that are undone."""
-        return tuple(number for number in range(cell, self._cells.last + 1) if number not in self._undone)
+        found = tuple(number for number in range(max(cell, 1), self._cells.last + 1) if number not in self._undone)
+        if not found:
+            raise KernelError(f"There is no cell to undo from {cell} on.")
+        return found
 
     def undo(self, cell: int) -> Restoration:
         """Make the namespace as it was before a cell ran: the later ones are undone too."""

@@ -29,6 +29,9 @@ class TranscriptPort(Protocol):
     def hide(self, entry: str, hidden: bool) -> None:
         """Tell the model of an entry no longer, or again."""
 
+    def undo(self, cell: int) -> None:
+        """Show what an undo of a cell and of those after it would do, and ask."""
+
     def pin(self, entry: str, pinned: bool) -> None:
         """Keep an entry at the top of the transcript, or no longer."""
 

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from mahtab_tui.bus.covering import MASK
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui.commands.session import ask_to_undo
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -66,6 +67,9 @@ class SessionPort:
 
     def hide(self, entry: str, hidden: bool) -> None:
         self._session.hide(entry, hidden)
+
+    def undo(self, cell: int) -> None:
+        ask_to_undo(self._app, self._session, cell)
 
     def pin(self, entry: str, pinned: bool) -> None:
         self._session.pin(entry, pinned)

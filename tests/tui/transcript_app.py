@@ -48,6 +48,9 @@ class NotedPort:
     def pin(self, entry: str, pinned: bool) -> None:
         self.said.append(("pin", entry, pinned))
 
+    def undo(self, cell: int) -> None:
+        self.said.append(("undo", cell))
+
     def open_output(self, cell: int) -> None:
         self.said.append(("output", cell))
 

@@ -45,6 +45,7 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
         "Transcript",
         menu=True,
     ),
+    PaneCommand("entry-undo", "undo_entry", "ctrl+z", "Undo", "Take back what the cell, and those after it, did to variables", "Transcript"),
     PaneCommand("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", menu=True),
     PaneCommand("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript", menu=True),
     PaneCommand("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript", menu=True),

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.clipboard import copy_selection
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from mahtab_tui.session import Session
 
 
 @command(
@@ -58,6 +66,35 @@ def reset(work: Workspace) -> None:
             work.session.reset()
 
     work.app.push_screen(Confirm("Start over with an empty namespace? The transcript stays.", yes="Reset", no="Keep"), chosen)
+
+
+@slash_command(
+    "undo", "Undo", "Take back what the last cell or answer did to variables, or all from a cell on", "Session", slash="undo", argument="CELL"
+)
+def undo(work: Workspace, cell: str) -> None:
+    number = cell.strip().removeprefix("In").strip(" []")
+    if number and not number.isdecimal():
+        work.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
+        return
+    ask_to_undo(work.app, work.session, int(number) if number else None)
+
+
+def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
+    """Show what an undo would do, and ask. cell: None for what was run last."""
+    from mahtab_tui.tui.screens.undo import UndoScreen
+
+    try:
+        first = session.undo.last_step() if cell is None else cell
+        cells = session.undo.cells_from(first)
+    except KernelError as error:
+        app.notify(str(error), markup=False, timeout=3)
+    else:
+        app.push_screen(UndoScreen(cells, partial(session.undo.preview, first), partial(session.undo.undo, first)))
+
+
+@command("redo", "", "Redo", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
+def redo(work: Workspace) -> None:
+    work.session.redo()
 
 
 @command("kill-kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill")
@@ -122,5 +159,5 @@ def clear(work: Workspace) -> None:
     work.panes.transcript.clear()
 
 
-KERNEL = (stop, interrupt_or_copy, cycle_approval, reset, kill_kernel, choose_model, choose_python, change_directory)
+KERNEL = (stop, interrupt_or_copy, cycle_approval, undo, redo, reset, kill_kernel, choose_model, choose_python, change_directory)
 AGENTS = (agents, pause_agent, disconnect_agent)

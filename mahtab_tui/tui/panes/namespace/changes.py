@@ -29,7 +29,7 @@ class NamespaceChanges:
         if record.fresh:
             self._cell, self.by, self.rows = None, "", []
             return True
-        if record.cell is None or record.cell != self._cell:
+        if record.cell is None or record.cell != self._cell or record.restored:
             return False
         self.rows = [_compared(row_of(record, change, place), change, known) for place, change in enumerate(record.changes)]
         return True

@@ -106,6 +106,8 @@ class Cell(Entry):
     """Whether all of a long traceback is shown."""
     later: OutputBuffer | None = None
     """Output after the cell had ended."""
+    undone: bool = False
+    """Whether its changes were undone."""
     changes: Sequence[Change] = ()
     """Its changes to the namespace."""
 

@@ -65,6 +65,7 @@ class Transcript:
             records.Hide: self._hide,
             records.Replace: self._replace,
             records.Pin: self._pin,
+            records.Undo: self._undo,
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
@@ -223,7 +224,7 @@ class Transcript:
 
     def _namespace(self, record: records.Namespace) -> None:
         cell = self._cell(record.cell)
-        if cell is not None and record.changes:
+        if cell is not None and record.changes and not record.restored:
             cell.changes = record.changes
             self._lengthened(cell)
 
@@ -281,6 +282,19 @@ class Transcript:
         if record.pinned:
             self.pinned.append(entry)
         self.touch(entry)
+
+    def _undo(self, record: records.Undo) -> None:
+        for number in record.cells:
+            if (cell := self._cells.get(number)) is not None:
+                cell.undone = record.undone
+                if cell in self._positions:
+                    self.touch(cell)
+        self.append(Note(level="quiet", text=record.text))
+
+    def cell_at(self, entry: Entry) -> Cell | None:
+        """A cell, or the first one that ran after a question or an answer; None where none has."""
+        later = self.entries[self._positions[entry] :] if entry in self._positions else []
+        return next((cell for cell in later if isinstance(cell, Cell) and cell.number is not None), None)
 
     # The program itself
 

@@ -38,6 +38,7 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-edit": _can_run,
     "entry-again": _can_run,
     "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person),
+    "entry-undo": lambda entry: isinstance(entry, Cell) and entry.number is not None and not entry.undone,
     "entry-explain": has_error,
     "entry-frames": has_error,
     "entry-traceback": has_error,
@@ -51,7 +52,9 @@ def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[PaneCom
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS
-        if command.menu and (pinned or command.id != "entry-pinned") and (command.id not in _FITS or _FITS[command.id](entry))
+        if (command.menu or command.id in _FITS)
+        and (pinned or command.id != "entry-pinned")
+        and (command.id not in _FITS or _FITS[command.id](entry))
     ]
     return commands + [
         PaneCommand(f"entry-block-{number}", f"code_block({number})", str(number), f"Code block {number}", code.strip(), "Transcript", menu=True)

@@ -142,6 +142,18 @@ class TranscriptPane(TranscriptView, can_focus=True):
         else:
             self._port.hide(entry.key, not entry.left_out)
 
+    def action_undo_entry(self) -> None:
+        """Take back what a cell, or the first cell of an answer, and all after it did to variables."""
+        entry = self.marker.marked
+        cell = None if entry is None else self.viewport.transcript.cell_at(entry)
+        if cell is None:
+            self._refuse("No cell has run here or below.")
+        elif cell.undone:
+            self._refuse("It was undone already.")
+        else:
+            assert cell.number is not None
+            self._port.undo(cell.number)
+
     def action_replace_entry(self) -> None:
         """Put the user's question or code into the editor, to replace the entry."""
         entry = self.marker.marked

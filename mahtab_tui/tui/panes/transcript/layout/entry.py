@@ -53,7 +53,8 @@ class EntryRows:
     def __getitem__(self, index: int) -> Row:
         row = index - self._entry.gap
         drawn = self._own(row) if row >= 0 else Row(bar=self._palette.model if self._entry.joined else None)
-        return left_out_row(drawn, self._entry, self._palette, first=row == 0) if self._entry.left_out else drawn
+        greyed = self._entry.left_out or (isinstance(self._entry, Cell) and self._entry.undone)
+        return left_out_row(drawn, self._entry, self._palette, first=row == 0) if greyed else drawn
 
     def _own(self, row: int) -> Row:
         if self._entry.collapsed and row == COLLAPSED - 1 and (more := len(self._rows) - row) > 1:

@@ -11,7 +11,7 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row
 
 _DIM = Style(dim=True)
-_LABELS = {"hidden": "hidden from the model", "replaced": "replaced"}
+_LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
 
 def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
@@ -19,7 +19,7 @@ def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Ro
     spans = [(text, style + _DIM) for text, style in row.spans]
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
-        right = [(_LABELS[entry.left_out], palette.muted), *([("  ", palette.muted)] if right else []), *right]
+        right = [(_LABELS[entry.left_out or "undone"], palette.muted), *([("  ", palette.muted)] if right else []), *right]
     picture = row.picture and (replace(row.picture[0], faded=_colour(palette)), row.picture[1])
     return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture)
 

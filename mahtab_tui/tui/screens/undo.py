@@ -1,0 +1,108 @@
+"""What an undo would do, before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Button, Static
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.base import Change, Restoration, Variable
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.screens.dialog import Dialog
+
+OUTSIDE = "Files that were written, and all that is outside of this kernel, stay as they are."
+
+_SIGNS = {"added": ("+", "$good"), "deleted": ("−", "$bad")}
+
+
+class UndoScreen(Dialog[None]):
+    """Compares first, then asks, then undoes; each on a thread. Escape leaves everything as it is."""
+
+    AUTO_FOCUS = "#no"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,n", "keep", "Keep"),
+        ("y", "undo", "Undo"),
+        ("left,right", "app.focus_next", "Other"),
+    ]
+
+    def __init__(self, cells: Sequence[int], preview: Callable[[], Restoration], undo: Callable[[], Restoration]) -> None:
+        """cells: those that would be undone. preview, undo: wait for the kernel, and raise `KernelError`."""
+        super().__init__()
+        self._cells = cells
+        self._preview = preview
+        self._undo = undo
+        self._fetcher = Fetcher(self)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(_title(self._cells), id="question", markup=False)
+            with VerticalScroll(can_focus=False):
+                yield Static("Comparing with what was before …", id="undo-changes", markup=False)
+            with Horizontal(classes="answers"):
+                yield Button("Keep (n)", id="no", compact=True)
+                yield Button("Undo (y)", id="yes", variant="warning", compact=True, disabled=True)
+
+    def on_mount(self) -> None:
+        self._fetcher.ask("undo", self._preview, self._ready, self._failed)
+
+    def _ready(self, restoration: Restoration) -> None:
+        self._tell(_told(restoration))
+        self.query_one("#yes").disabled = False
+
+    def _failed(self, sentence: str) -> None:
+        self._tell(Content.styled(one_line(sentence), "$bad"))
+        self.query_one("#yes").disabled = True
+
+    def _tell(self, content: Content | str) -> None:
+        self.query_one("#undo-changes", Static).update(content)
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        self.action_undo() if event.button.id == "yes" else self.action_keep()
+
+    def action_keep(self) -> None:
+        self.dismiss(None)
+
+    def action_undo(self) -> None:
+        """Undo, once it is seen what that does."""
+        button = self.query_one("#yes")
+        if not button.disabled:
+            button.disabled = True
+            self._tell("Undoing …")
+            self._fetcher.ask("undo", self._undo, self._done, self._failed)
+
+    def _done(self, restoration: Restoration) -> None:
+        self.dismiss(None)
+
+
+def _title(cells: Sequence[int]) -> str:
+    if len(cells) == 1:
+        return f"Undo cell {cells[0]}?"
+    return f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
+
+
+def _told(restoration: Restoration) -> Content:
+    """A line for each name."""
+    lines = [_line(change) for change in restoration.changes] or [Content("No variable changes.")]
+    if restoration.kept_as_is:
+        lines += [Content(""), Content.styled("Cannot be taken back:", "$bad")]
+        lines += [Content(f"  {one_line(f'{kept.name}: {kept.reason}' if kept.name else kept.reason)}") for kept in restoration.kept_as_is]
+    return Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")])
+
+
+def _line(change: Change) -> Content:
+    sign, style = _SIGNS.get(change.change, ("~", "$moon"))
+    return Content.assemble((f"{sign} {one_line(change.name)}", style), f"  {_described(change.before, change.variable)}")
+
+
+def _described(before: Variable | None, after: Variable | None) -> str:
+    """`DataFrame 98 × 5 → 100 × 4`; of a name that goes or comes back, what it is."""
+    words = [one_line(f"{variable.type} {variable.summary}".strip()) for variable in (before, after) if variable is not None]
+    return " → ".join(dict.fromkeys(words))
