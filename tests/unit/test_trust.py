@@ -56,6 +56,8 @@ WAITS: dict[str, object] = {
     "skills_dir": ["inside"],
     "skills_budget": 60_001,
     "code_dir": "inside",
+    "undo_steps": 21,
+    "undo_memory": 1_025,
 }
 """Of each setting that can wait for the person a value that does."""
 OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}

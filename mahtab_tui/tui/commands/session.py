@@ -69,7 +69,7 @@ def reset(work: Workspace) -> None:
 
 
 @slash_command(
-    "undo", "Undo", "Take back what the last cell or answer did to variables, or all from a cell on", "Session", slash="undo", argument="CELL"
+    "undo", "Undo cells", "Take back what the last cell or answer did to variables, or all from a cell on", "Session", slash="undo", argument="CELL"
 )
 def undo(work: Workspace, cell: str) -> None:
     number = cell.strip().removeprefix("In").strip(" []")
@@ -92,7 +92,7 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
         app.push_screen(UndoScreen(cells, partial(session.undo.preview, first), partial(session.undo.undo, first)))
 
 
-@command("redo", "", "Redo", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
+@command("redo", "", "Redo cells", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
 def redo(work: Workspace) -> None:
     work.session.redo()
 
