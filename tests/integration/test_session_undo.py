@@ -94,5 +94,6 @@ def test_nothing_is_undone_while_a_cell_runs_and_where_nothing_ran(open_session:
     it.store.wait(tags.USER_REPL_IN, cell=2)
     with pytest.raises(KernelError, match="running"):
         it.session.undo.undo(1)
-    it.session.stop()
+    while it.session.stop() != "cell":  # the kernel may not have the cell yet
+        time.sleep(0.001)
     it.store.wait(tags.USER_REPL_OUT, cell=2)
