@@ -1,10 +1,10 @@
-"""What a cell's result holds: its output by kind, and its pictures."""
+"""What a cell's result holds: its output by kind, and its pictures. What an undo did, in words."""
 
 from __future__ import annotations
 
 import base64
 
-from mahtab_tui.kernel.base import CellResult, OutputKind
+from mahtab_tui.kernel.base import CellResult, OutputKind, Restoration
 
 MOST = 8
 """Pictures of one cell that are taken."""
@@ -23,3 +23,9 @@ def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
         found.append((kind, result.output[start : start + count]))
         start += count
     return found
+
+
+def not_restored(restoration: Restoration) -> str:
+    """A sentence about what an undo left as it was; empty if it restored everything."""
+    reasons = [f"{each.name}: {each.reason}" if each.name else each.reason for each in restoration.kept_as_is]
+    return f"Not restored: {'; '.join(reasons)}" if reasons else ""

@@ -37,6 +37,10 @@ class NoArguments(Arguments):
     """No arguments."""
 
 
+class UndoArguments(Arguments):
+    cell: int | None = Field(None, ge=1, description="The first cell to undo, as info numbers them; without it, what was run last")
+
+
 class ActivateArguments(Arguments):
     path: str = Field(description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory")
 
@@ -131,6 +135,9 @@ class ToolHandlers:
         old, new = await place.reset(report)
         kernel = await place.kernel()
         return ToolAnswer(told(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
+
+    async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
+        return ToolAnswer(told(await (await self.place()).undo(arguments.cell, report)))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         return ToolAnswer(information.text(await (await self.place()).contents(seen=True), self.mode))

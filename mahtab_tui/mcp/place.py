@@ -61,6 +61,9 @@ class Place(Protocol):
     async def reset(self, report: Report) -> tuple[int, int]:
         """Start a new worker in the same environment. Returns the process ids of the old worker and the new one."""
 
+    async def undo(self, cell: int | None, report: Report) -> str:
+        """Restore the namespace to before a cell; None: before what was run last. Returns a sentence."""
+
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
         """Change interpreter and folder; None keeps the current one."""
 

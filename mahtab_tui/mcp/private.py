@@ -16,7 +16,7 @@ from mahtab_tui.kernel.base import CellResult, Detail, HostFunction, KernelError
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.results import pictures
+from mahtab_tui.kernel.results import not_restored, pictures
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import Evaluation, PlaceError, PlaceInfo, Report
 
@@ -126,6 +126,19 @@ class PrivatePlace:
         await self._do(self._kernel.reset)
         self._began = time.monotonic()
         return old.pid, self._kernel.info().pid
+
+    async def undo(self, cell: int | None, report: Report) -> str:
+        async with self._turn:
+            await self.kernel()
+            return await self._do(lambda: self._undo(cell))
+
+    def _undo(self, cell: int | None) -> str:
+        steps = [step.cell for step in self._kernel.undo_steps()]
+        if not steps:
+            raise KernelError("There is nothing to undo.")
+        first = steps[-1] if cell is None else cell
+        restoration = self._kernel.undo(first)
+        return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
         await self.kernel()

@@ -129,6 +129,9 @@ class SharedPlace:
         old, new = await self._call("reset", {}, report)
         return int(old), int(new)
 
+    async def undo(self, cell: int | None, report: Report) -> str:
+        return str(await self._call("undo", {"cell": cell}, report))
+
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
         return _kernel(await self._call("activate", {"python": python, "folder": folder}, report))
 

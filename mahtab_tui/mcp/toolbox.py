@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mahtab_tui.mcp.evaluation import EvalArguments
-from mahtab_tui.mcp.handlers import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, ToolHandlers
+from mahtab_tui.mcp.handlers import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, ToolHandlers, UndoArguments
 from mahtab_tui.mcp.tools import McpTool
 
 
@@ -29,6 +29,15 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
             "where a module has to be imported anew, or the namespace is beyond repair.",
             NoArguments,
             handlers.reset,
+            destructive=True,
+        ),
+        McpTool(
+            "undo",
+            "Undo cells",
+            "Restore the variables, also those changed in place, to what they were before a cell ran; later cells are undone too. Files "
+            "that were written stay. The answer names what could not be restored.",
+            UndoArguments,
+            handlers.undo,
             destructive=True,
         ),
         McpTool(
@@ -70,7 +79,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
             "mode",
             "Private or shared",
             "Run code in a worker of your own (private, the default) or in the person's live session (shared): the same variables, in their "
-            "view, and where they want it only after their approval. There reset, pkg and activate always wait for the person. A time limit "
+            "view, and where they want it only after their approval. There undo, reset, pkg and activate always wait for the person. A time limit "
             "counts from the start of the execution, not from the queue.",
             ModeArguments,
             handlers.set_mode,

@@ -13,8 +13,9 @@ from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
-from mahtab_tui.kernel.results import pictures
+from mahtab_tui.kernel.results import not_restored, pictures
 from mahtab_tui.session.joined_agents import AgentCall, CallDeclined, CallRefused, JoinedAgent
+from mahtab_tui.session.undo import cells_named
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -34,6 +35,7 @@ class AgentCalls:
         self._serve: dict[str, Callable[[JoinedAgent, AgentCall, Mapping[str, Any]], Any]] = {
             "run": self._run,
             "reset": self._reset,
+            "undo": self._undo,
             "activate": self._activate,
             "permit": self._permit,
             "renewed": self._renewed,
@@ -76,6 +78,15 @@ class AgentCalls:
         session.kernel.reset()
         session.cells.forget()
         return [old, session.kernel.info().pid]
+
+    def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+        undo = self._session.undo
+        first = undo.last_step() if args["cell"] is None else int(args["cell"])
+        cells, names = undo.cells_from(first), [change.name for change in undo.preview(first).changes]
+        self._ask(agent, call, f"# undo {cells_named(cells)}: {', '.join(names) or 'no variable changes'}")
+        self._session.notice(f"{agent.name} undoes {cells_named(cells)}.")
+        restoration = undo.undo(first)
+        return f"The namespace is as it was before cell {first} ran. {not_restored(restoration)}".strip()
 
     def _activate(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, python, folder = self._session, args.get("python"), args.get("folder")

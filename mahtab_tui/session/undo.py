@@ -11,6 +11,7 @@ from mahtab_tui.bus.records import Namespace, emit
 from mahtab_tui.bus.records import Undo as UndoRecord
 from mahtab_tui.kernel.base import Change, Kernel, KernelError, Restoration
 from mahtab_tui.kernel.provenance import Author, Provenance
+from mahtab_tui.kernel.results import not_restored
 from mahtab_tui.session.cells import YOU, Cells, change_row
 from mahtab_tui.session.turns import TurnHost
 
@@ -70,7 +71,7 @@ class Undo:
             self._last = undone
             self._undone.update(undone.cells)
             self._cells.provenance.restore(self._cells.provenance_before(cell))
-            self._tell(f"{_named(undone.cells)} undone: the namespace is as it was before cell {cell} ran.", undone.cells, restored, undone=True)
+            self._tell(f"{_were(undone.cells)} undone: the namespace is as it was before cell {cell} ran.", undone.cells, restored, undone=True)
             return restored
 
     def redo(self) -> Restoration:
@@ -84,7 +85,7 @@ class Undo:
             self._last = None
             self._undone.difference_update(cells)
             self._cells.provenance.restore(authors)
-            self._tell(f"{_named(cells)} redone: the namespace is as it was before the undo.", cells, restored, undone=False)
+            self._tell(f"{_were(cells)} redone: the namespace is as it was before the undo.", cells, restored, undone=False)
             return restored
 
     def _refuse_while_busy(self) -> None:
@@ -92,7 +93,7 @@ class Undo:
             raise KernelError(BUSY)
 
     def _tell(self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool) -> None:
-        emit(self._log, UndoRecord(" ".join([sentence, *_left(restored)]), cells=cells, undone=undone))
+        emit(self._log, UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
         for change in restored.changes:
             by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
@@ -102,14 +103,10 @@ class Undo:
             emit(self._log, Namespace(changes=rows, cell=cell, party=party, restored=True))
 
 
-def _named(cells: Sequence[int]) -> str:
-    if len(cells) == 1:
-        return f"Cell {cells[0]} was"
-    return f"Cells {cells[0]} to {cells[-1]} were"
+def cells_named(cells: Sequence[int]) -> str:
+    """As in `cell 3` and `cells 3 to 5`."""
+    return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"
 
 
-def _left(restored: Restoration) -> list[str]:
-    """A sentence about what is not as it was."""
-    if not restored.kept_as_is:
-        return []
-    return ["Not restored: " + "; ".join(f"{kept.name}: {kept.reason}" if kept.name else kept.reason for kept in restored.kept_as_is)]
+def _were(cells: Sequence[int]) -> str:
+    return f"{cells_named(cells).capitalize()} {'was' if len(cells) == 1 else 'were'}"

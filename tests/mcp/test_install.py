@@ -138,7 +138,7 @@ def test_the_plug_in_is_whole(home: Path) -> None:
     assert run("plugin").stdout == f"{folder}\n"
     assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
     assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
-    assert {path.stem for path in (folder / "commands").glob("*.md")} == {"reset", "info", "pkg", "activate"}
+    assert {path.stem for path in (folder / "commands").glob("*.md")} == {"undo", "reset", "info", "pkg", "activate"}
     head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
     assert yaml.safe_load(head)["name"] == "persistent-python"
     manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())

@@ -51,7 +51,7 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
         assert it.session.approval == "ask"
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})])
+@pytest.mark.parametrize(("tool", "arguments"), [("undo", {}), ("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})])
 async def test_what_touches_the_environment_always_asks(share: Share, project: Path, tool: str, arguments: dict[str, Any]) -> None:
     it = share("auto")
     async with agent("--attach", cwd=project) as a:
@@ -68,6 +68,22 @@ async def test_what_touches_the_environment_always_asks(share: Share, project: P
         assert answer.is_error
         assert text_of(answer) == "declined: no"
         assert await a.eval("kept") == "1"
+
+
+async def test_an_undo_that_the_person_allows(share: Share, project: Path) -> None:
+    it = share("auto")
+    async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
+        await a.eval("items = [1]")
+        await a.eval("items.append(2); other = 1")
+
+        async def allow() -> None:
+            waiting = await waited(it, tags.APPROVAL, state="waiting")
+            assert waiting.text == "# undo cell 2: items, other"
+            it.session.decide(waiting.attrs["request"], Decision("run"))
+
+        group.start_soon(allow)
+        assert await a.text("undo") == "The namespace is as it was before cell 2 ran."
+        assert await a.eval("items, 'other' in globals()") == "([1], False)"
 
 
 async def test_a_reset_that_the_person_allows(share: Share, project: Path) -> None:

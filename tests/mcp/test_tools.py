@@ -68,6 +68,18 @@ async def test_the_tools_are_listed_as_they_were() -> None:
     assert read_only["eval"] is False
 
 
+async def test_undo_restores_what_was_changed_in_place_and_names_what_it_cannot() -> None:
+    async with agent() as a:
+        assert "nothing to undo" in await a.text("undo")
+        await a.eval("items, numbers = [1], iter([1, 2])")
+        await a.eval("items.append(next(numbers))")
+        await a.eval("items.append(3)")
+        assert await a.text("undo", cell=9) != ""
+        told = await a.text("undo", cell=2)
+        assert told.startswith("The namespace is as it was before cell 2 ran.")
+        assert await a.eval("items") == "[1]"
+
+
 async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path) -> None:
     python = virtual_environment(tmp_path / "env") / "bin" / "python"
     async with agent("--python", str(python)) as a:
