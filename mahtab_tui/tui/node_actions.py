@@ -1,4 +1,4 @@
-"""What a person can do to a call of a search: in the tree, and where it is open."""
+"""The actions on a call of a search, in the tree and on the call's own screen."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
 """The rows of a call's menu."""
 
 
-class Chosen(NamedTuple):
-    """A call, and the search that it is of."""
+class CallSelection(NamedTuple):
+    """A call, and the search that it belongs to."""
 
     tree: Tree
     node: SearchNode
 
 
 class NodeActions(Widget):
-    """A widget or a screen with actions on the call that is chosen there.
+    """A mixin for a widget or a screen with actions on its chosen call.
 
-    The second base class: of several, a widget has the style classes of the first one alone, and a screen without them cannot be clicked.
+    It must be the second base class, because Textual takes the default styles from the first one.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NODE_COMMANDS)]
@@ -38,8 +38,8 @@ class NodeActions(Widget):
     control: Control
 
     @property
-    def chosen(self) -> Chosen | None:
-        """What the actions are about."""
+    def chosen(self) -> CallSelection | None:
+        """The call to act on; None if there is none."""
         raise NotImplementedError
 
     def choose(self, node: SearchNode) -> None:
@@ -47,35 +47,35 @@ class NodeActions(Widget):
         raise NotImplementedError
 
     def open_menu(self, commands: Sequence[PaneCommand]) -> None:
-        """Show what can be done with the call that is chosen."""
+        """Show a menu of actions on the chosen call."""
         from mahtab_tui.tui.screens.action_menu import open_menu
 
         if (chosen := self.chosen) is not None:
             open_menu(self, chosen.node.query, commands)
 
     def action_stop_node(self) -> None:
-        if (chosen := self._at_hand) is None:
+        if (chosen := self._changeable) is None:
             return
         if chosen.node.finished and not chosen.node.alive:
-            self._say("It has ended already.")
+            self._say("This call has already ended.")
         else:
             self.control.stop(chosen.tree.id, chosen.node.id)
 
     def action_retry_node(self) -> None:
-        if (chosen := self._at_hand) is not None:
+        if (chosen := self._changeable) is not None:
             self.control.retry(chosen.tree.id, chosen.node.id)
 
     def action_edit_node(self) -> None:
         from mahtab_tui.tui.screens.edit_query import EditQuery
 
-        if (chosen := self._at_hand) is None:
+        if (chosen := self._changeable) is None:
             return
         tree, node = chosen
 
         shown = plain(node.query)
 
         def edited(query: str | None) -> None:
-            if query:  # one that was left as it is runs whole, also where only its ends are shown
+            if query:  # None: the query is unchanged, though the editor may show only its ends
                 self.control.retry(tree.id, node.id, None if query == shown else query)
 
         self.app.push_screen(EditQuery(shown), edited)
@@ -84,7 +84,7 @@ class NodeActions(Widget):
         if (chosen := self.chosen) is None:
             return
         if not chosen.node.finished:
-            self._say("It has no answer yet.")
+            self._say("This call has no answer yet.")
             return
         copy(self.app, plain(chosen.node.answer))
 
@@ -93,11 +93,11 @@ class NodeActions(Widget):
             self.choose(chosen.node.parent)
 
     @property
-    def _at_hand(self) -> Chosen | None:
-        """What is chosen, if something can be done to it; else the person is told why not."""
+    def _changeable(self) -> CallSelection | None:
+        """The chosen call if it can be changed, else None and a notification that says why."""
         chosen = self.chosen
         if chosen is not None and chosen.tree.closed:
-            self._say("What ran this search has ended: it can only be looked at.")
+            self._say("The kernel of this search has ended; its calls cannot be changed.")
             return None
         return chosen
 

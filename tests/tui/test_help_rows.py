@@ -41,7 +41,7 @@ async def test_the_arrows_go_through_the_topics_and_each_shows_its_page(make_app
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("f1")
-        await until(pilot, lambda: "Run what is complete" in seen(pilot))
+        await until(pilot, lambda: "Run complete code" in seen(pilot))
         assert topics(pilot) == TOPICS
         await pilot.press("up")
         await until(pilot, lambda: page("start").title in seen(pilot))

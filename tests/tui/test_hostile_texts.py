@@ -15,7 +15,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import Completion
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.gate import TextOnly
-from mahtab_tui.tui.node_actions import Chosen
+from mahtab_tui.tui.node_actions import CallSelection
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
@@ -122,7 +122,7 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
             pane = app.query_one(RecursionPane)
             tree = pane.trees[f"t{number}"]
             for node in tree.nodes.values():
-                await app.push_screen(NodeScreen(Chosen(tree, node), pane.control, lambda: 0.0))
+                await app.push_screen(NodeScreen(CallSelection(tree, node), pane.control, lambda: 0.0))
                 await drawn(pilot)
                 app.pop_screen()
 

@@ -129,7 +129,7 @@ async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(m
         await reads(pilot, "[ 1, :, : ]")
         await until(pilot, lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"))  # type: ignore[union-attr]
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: any("What is seen: [1, :, :]" in line for line in lines(pilot)))
+        await until(pilot, lambda: any("What is shown: [1, :, :]" in line for line in lines(pilot)))
         await pilot.press("enter")
         await reads(pilot, "cube.csv")
         await pilot.press("enter")

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.node_actions import Chosen
+from mahtab_tui.tui.node_actions import CallSelection
 from mahtab_tui.tui.screens.node import NodeScreen
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
 from mahtab_tui.tui.screens.node.text_pane import TextPane
@@ -26,7 +26,7 @@ async def opened(records: Sequence[Record], node: str, size: tuple[int, int] = (
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         tree = app.pane.trees["t1"]
-        await app.push_screen(NodeScreen(Chosen(tree, tree.nodes[node]), app.control, lambda: app.now))
+        await app.push_screen(NodeScreen(CallSelection(tree, tree.nodes[node]), app.control, lambda: app.now))
         await until(pilot, lambda: bool(story(app)) and "".join(story(app)).strip() != "")
         yield pilot, app
 
@@ -163,7 +163,7 @@ async def test_an_answer_is_copied() -> None:
     async with opened(done(), "1.11") as (pilot, app):
         await pilot.press("enter", "y")
         assert app.clipboard == "one error of `web.api`, a follower of the outage"
-        assert any("came when its parent did not wait any more" in row for row in story(app))
+        assert any("came too late for its parent" in row for row in story(app))
 
 
 async def test_a_text_that_is_gone_is_said_to_be() -> None:
@@ -173,7 +173,7 @@ async def test_a_text_that_is_gone_is_said_to_be() -> None:
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         said = app.screen.query_one(TextPane).query_one(Static)
-        assert "not held any more" in str(said.content)
+        assert "no longer kept" in str(said.content)
         await pilot.press("t", "slash", "n", "tab", "enter", "t")
 
 

@@ -326,7 +326,7 @@ async def test_what_ran_in_an_earlier_session_can_only_be_looked_at(pilot: Pilot
     for letter in "sre":
         await pilot.press("enter", letter, "enter")
     assert app.control.said == []
-    assert any("only be looked at" in notification.message for notification in app._notifications)
+    assert any("cannot be changed" in notification.message for notification in app._notifications)
 
 
 @pytest.mark.parametrize("width", [12, 24, 40, 60, 76, 96, 200])

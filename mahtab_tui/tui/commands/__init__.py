@@ -1,1 +1,1 @@
-"""What a user can do: every command, once. Keys, footer, help, palette and slash commands are made from these."""
+"""Every command of the user, declared once. Keys, footer, help, palette and slash commands are made from these."""

@@ -1,4 +1,4 @@
-"""Every command that acts in one pane or screen only: with those of the application, all whose keys a user can change."""
+"""All commands of single panes and screens. A user can change their keys, as those of the application's commands."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Command:
     """Runs by its key, from the palette, or as ``/slash argument`` in Ask mode."""
 
     id: str
-    """Under this name a user's keymap changes its key."""
+    """The name by which a user's keymap changes its key."""
     keys: str
     """Default keys, separated by commas; empty: palette and slash only."""
     title: str
@@ -29,33 +29,33 @@ class Command:
     do: Callable[[Workspace, str], None]
     footer: bool = False
     slash: str = ""
-    """The name under which Ask mode knows it; empty: it has none."""
+    """Its name in Ask mode; empty for none."""
     argument: str = ""
-    """What may follow the slash name; empty: nothing may."""
+    """What may follow the slash name; empty for nothing."""
     priority: bool = True
-    """Its key comes before what has the focus."""
+    """Whether it gets its key before the focused widget."""
     over_screens: bool = False
-    """It may run while a screen covers the panes."""
+    """Whether it may run while a screen covers the panes."""
     over_questions: bool = False
-    """It may run while a dialog waits for an answer."""
+    """Whether it may run while a dialog waits for an answer."""
     when: Callable[[Workspace], bool] = _always
 
     @property
     def action(self) -> str:
-        """What Textual's bindings and the palette run."""
+        """The Textual action of its binding and of the palette."""
         return f"command({self.id!r})"
 
     @property
     def bound(self) -> bool:
-        """Whether a key runs it by default, or may in a keymap."""
+        """Whether it has a key, which a keymap may change."""
         return bool(self.keys)
 
     def available(self, work: Workspace) -> bool:
-        """Whether it can do anything now; otherwise the footer leaves it out."""
+        """Whether it can do anything now; otherwise the footer does not show it."""
         return self.when(work)
 
     def run(self, work: Workspace, argument: str = "") -> None:
-        """Do it. argument: what followed the slash name."""
+        """Run it. argument: what followed the slash name."""
         self.do(work, argument)
 
 
@@ -73,7 +73,7 @@ def command(
     over_questions: bool = False,
     when: Callable[[Workspace], bool] = _always,
 ) -> Callable[[Callable[[Workspace], None]], Command]:
-    """Declare what the function below does as a command. over_screens: by default for what is about the session or the screen as a whole."""
+    """Declare the function below as a command. over_screens: by default True for the groups Session and Screen."""
 
     def declared(do: Callable[[Workspace], None]) -> Command:
         def run(work: Workspace, argument: str) -> None:
@@ -88,7 +88,7 @@ def command(
 def slash_command(
     id: str, title: str, help: str, group: Group, *, slash: str, argument: str, keys: str = "", footer: bool = False
 ) -> Callable[[Callable[[Workspace, str], None]], Command]:
-    """Declare a command that takes an argument; the function below gets an empty one where none was given."""
+    """Declare the function below as a command with an argument, which is empty if none was given."""
 
     def declared(do: Callable[[Workspace, str], None]) -> Command:
         return Command(id, keys, title, help, group, do, footer, slash=slash, argument=argument, over_screens=group in ("Session", "Screen"))

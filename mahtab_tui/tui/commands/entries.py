@@ -1,20 +1,20 @@
-"""What a user can do to an entry of the transcript."""
+"""Commands on an entry of the transcript."""
 
 from __future__ import annotations
 
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 
 TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("entry-up", "walk(-1)", "up", "Up", "Go to the entry before; through a long one line by line", "Transcript"),
+    PaneCommand("entry-up", "walk(-1)", "up", "Up", "Go to the previous entry; through a long one line by line", "Transcript"),
     PaneCommand("entry-down", "walk(1)", "down", "Down", "Go to the next entry", "Transcript"),
-    PaneCommand("entry-menu", "menu", "enter", "Actions", "Show what can be done with the entry; so does a right click", "Transcript", True),
+    PaneCommand("entry-menu", "menu", "enter", "Actions", "Show the actions on the entry; so does a right click", "Transcript", True),
     PaneCommand("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
     PaneCommand("entry-find", "find", "ctrl+f", "Find", "Search the whole transcript", "Transcript", True),
     PaneCommand(
-        "entry-open", "open_entry", "o", "Open", "Show all that the cell has printed, its pictures, or where its error was", "Transcript", menu=True
+        "entry-open", "open_entry", "o", "Open", "Show all output of the cell, its pictures, or the frames of its error", "Transcript", menu=True
     ),
     PaneCommand("entry-copy", "copy_entry", "y", "Copy", "Copy the code, the words or the question", "Transcript", menu=True),
-    PaneCommand("entry-copy-output", "copy_output", "Y,shift+y", "Copy output", "Copy what the cell has printed", "Transcript", menu=True),
+    PaneCommand("entry-copy-output", "copy_output", "Y,shift+y", "Copy output", "Copy the output of the cell", "Transcript", menu=True),
     PaneCommand("entry-edit", "again(True)", "e", "Edit", "Bring the code or the question into the editor", "Transcript", menu=True),
     PaneCommand(
         "entry-again", "again(False)", "r", "Run again", "Run the code again, or ask the question again", "Transcript", menu=True, confirm=True
@@ -24,7 +24,7 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
         "replace_entry",
         "R,shift+r",
         "Replace",
-        "Edit your question or code and enter it anew; what came after leaves the model's conversation",
+        "Edit your question or code and enter it again; the model forgets what came after it",
         "Transcript",
         menu=True,
         confirm=True,
@@ -32,22 +32,21 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
         "entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript", menu=True, confirm=True
     ),
-    PaneCommand(
-        "entry-frames", "open_frames", "f", "Frames", "Show where the cell's error was, frame by frame, with the source", "Transcript", menu=True
-    ),
-    PaneCommand("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript", menu=True),
+    PaneCommand("entry-frames", "open_frames", "f", "Frames", "Show the frames of the cell's error, with their source", "Transcript", menu=True),
+    PaneCommand("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or only its end", "Transcript", menu=True),
     PaneCommand(
         "entry-mention",
         "mention",
         "a",
         "Ask about picture",
-        "Ask about what the cell has shown: its pictures go with the question",
+        "Ask about the cell's pictures, which are sent with the question",
         "Transcript",
         menu=True,
     ),
     PaneCommand("entry-undo", "undo_entry", "ctrl+z", "Undo", "Take back what the cell, and those after it, did to variables", "Transcript"),
-    PaneCommand("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", menu=True),
+    PaneCommand("entry-hide", "hide_entry", "m", "Hide", "Leave it out of what the model gets, or bring it back", "Transcript", menu=True),
     PaneCommand("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript", menu=True),
-    PaneCommand("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript", menu=True),
+    PaneCommand(
+        "entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to the pinned entries, one after the other", "Transcript", menu=True
+    ),
 )
-"""What can be done to an entry of the transcript."""

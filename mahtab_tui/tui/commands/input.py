@@ -1,4 +1,4 @@
-"""Commands on what is being written: the editor, the input history, what is offered."""
+"""Commands on the input: the editor, the history, offers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def search_history(work: Workspace) -> None:
     editor = work.panes.editor
 
     def chosen(entry: HistoryEntry | None) -> None:
-        if work.app.is_ending:  # the next key has left the application
+        if work.app.is_ending:  # the next key has ended the application
             return
         if entry is not None:
             editor.mode = "ask" if entry.mode == "ask" else "python"
@@ -36,7 +36,7 @@ def search_history(work: Workspace) -> None:
 
 @command("edit-input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input")
 def edit_input(work: Workspace) -> None:
-    # Not within the key's own event: the screen would not be drawn again.
+    # Within the key's own event the screen would not be drawn again.
     work.app.call_later(_edit_input, work)
 
 
@@ -51,23 +51,23 @@ def _edit_input(work: Workspace) -> None:
     editor.focus()
 
 
-@command("explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input")
+@command("explain", "alt+h", "Explain", "Show signature and docstring of the function call at the cursor", "Input")
 def explain(work: Workspace) -> None:
     work.panes.editor.explain()
 
 
-@command("suggest", "alt+s", "Suggest", "Let the model that was chosen for it say how the input may go on", "Input")
+@command("suggest", "alt+s", "Suggest", "Let the suggestion model complete the input", "Input")
 def suggest(work: Workspace) -> None:
     if not work.panes.editor.suggest():
-        work.tell("No model was chosen for suggestions: set suggestion_model in the configuration.")
+        work.tell("No suggestion model is set: set suggestion_model in the settings (F12).")
 
 
-@command("find-input", "ctrl+f", "Find", "Find a text in the input; where the transcript or the namespace has the keys, there", "Input")
+@command("find-input", "ctrl+f", "Find", "Find a text in the input, or in the transcript or namespace if that has the focus", "Input")
 def find(work: Workspace) -> None:
     work.panes.find()
 
 
-@command("take-offer", "alt+i", "Take offer", "Put the line that is offered into the input: an install, another Python", "Input")
+@command("take-offer", "alt+i", "Take offer", "Put the offered line into the input, such as an installation or another Python", "Input")
 def take_offer(work: Workspace) -> None:
     work.offers.take()
 
@@ -78,7 +78,7 @@ def explain_error(work: Workspace) -> None:
         work.panes.editor.begin_question(question)
         work.panes.editor.focus()
     else:
-        work.tell("No cell has failed.")
+        work.tell("There is no error to explain: no cell has failed.")
 
 
 COMMANDS = (toggle_mode, search_history, edit_input, explain, suggest, find, take_offer, explain_error)

@@ -1,4 +1,4 @@
-"""A key that acts in one pane or screen, and the bindings that Textual makes of commands."""
+"""Commands of single panes and screens, and the key bindings of all commands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from textual.binding import Binding
 
 
 class PaneCommand(NamedTuple):
-    """Something that a key does in the pane or screen that has the focus, by an action of its own."""
+    """A command that acts in one pane or screen, by an action of the widget."""
 
     id: str
-    """Under this name a user's keymap changes its key."""
+    """The name by which a user's keymap changes its key."""
     action: str
     """The widget's action, as in ``action_…``."""
     keys: str
@@ -22,13 +22,13 @@ class PaneCommand(NamedTuple):
     group: str
     footer: bool = False
     menu: bool = False
-    """Its key acts in the menu of an entry or a call only. Elsewhere letters go to the editor."""
+    """Whether its key acts only in the menu of an entry or a call, because letters elsewhere go to the editor."""
     confirm: bool = False
-    """In the menu its key only selects it, and Enter runs it."""
+    """Whether its key in the menu only selects it, and Enter runs it."""
 
     @property
     def priority(self) -> bool:
-        """Never ahead of what has the focus."""
+        """Always False: the focused widget gets the key first."""
         return False
 
     @property
@@ -37,8 +37,8 @@ class PaneCommand(NamedTuple):
         return bool(self.keys) and not self.menu
 
 
-class Bound(Protocol):
-    """What a binding is made of."""
+class BindableCommand(Protocol):
+    """What a binding needs to know of a command."""
 
     @property
     def id(self) -> str: ...
@@ -58,8 +58,8 @@ class Bound(Protocol):
     def bound(self) -> bool: ...
 
 
-def bindings(commands: Iterable[Bound]) -> list[Binding]:
-    """A binding for each command that has a key of its own."""
+def bindings(commands: Iterable[BindableCommand]) -> list[Binding]:
+    """Make a binding for each command that has a key of its own."""
     return [
         Binding(command.keys, command.action, command.title, show=command.footer, priority=command.priority, id=command.id, tooltip=command.help)
         for command in commands

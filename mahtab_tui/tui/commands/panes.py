@@ -1,4 +1,4 @@
-"""Commands on where the panes stand, and which of them has the keys."""
+"""Commands on the layout and the focus of the panes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def next_pane(work: Workspace) -> None:
     work.panes.step_focus(1)
 
 
-@command("previous-pane", "shift+f6", "Previous pane", "Focus the pane before", "Panes")
+@command("previous-pane", "shift+f6", "Previous pane", "Focus the previous pane", "Panes")
 def previous_pane(work: Workspace) -> None:
     work.panes.step_focus(-1)
 
@@ -43,7 +43,7 @@ def toggle_namespace(work: Workspace) -> None:
     work.panes.toggle("namespace")
 
 
-@command("changes", "alt+d", "Changes", "Show in the namespace what the model's last cell changed, or all of it", "Panes", slash="changes")
+@command("changes", "alt+d", "Changes", "Show only the variables that the model's last cell changed, or all of them", "Panes", slash="changes")
 def toggle_changes(work: Workspace) -> None:
     work.panes.toggle_changes()
 
@@ -53,7 +53,7 @@ def toggle_recursion(work: Workspace) -> None:
     work.panes.toggle("recursion")
 
 
-@command("maximize", "f5", "Maximise", "Give the focused pane the whole screen, or take it back", "Panes")
+@command("maximize", "f5", "Maximise", "Give the focused pane the whole screen, or restore the layout", "Panes")
 def maximize(work: Workspace) -> None:
     work.panes.maximize_focused()
 

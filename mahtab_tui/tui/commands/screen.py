@@ -20,7 +20,7 @@ def choose_theme(work: Workspace, name: str) -> None:
         work.app.search_themes()
 
 
-@command("dark-light", "f10", "Dark / light", "Go from the dark theme to the light one or back", "Screen", over_questions=True)
+@command("dark-light", "f10", "Dark / light", "Switch between the dark and the light theme", "Screen", over_questions=True)
 def dark_light(work: Workspace) -> None:
     work.app.action_dark_light()
 
@@ -47,7 +47,7 @@ def help(work: Workspace, topic: str) -> None:
         work.refuse(str(error), f"/help {topic}")
 
 
-@command("quit", "ctrl+q", "Leave", "Leave; once more where something would be lost", "Screen", slash="quit", over_questions=True)
+@command("quit", "ctrl+q", "Leave", "Leave; press it again if something would be lost", "Screen", slash="quit", over_questions=True)
 def leave(work: Workspace) -> None:
     work.leaving.leave()
 

@@ -1,4 +1,4 @@
-"""Commands on the session: what runs, the kernel, the agents, what was spent."""
+"""Commands on the session: cells, kernel, model, agents, usage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "focus-approval",
     "f7",
     "Answer",
-    "Go to what waits for you: code, a search, or the line that code asks for",
+    "Go to what waits for you: code, a search, or input() of a cell",
     "Session",
     footer=True,
     over_screens=False,
@@ -32,7 +32,7 @@ def answer(work: Workspace) -> None:
         row.focus()
 
 
-@command("stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", footer=True, priority=False)
+@command("stop", "escape", "Stop", "Stop the model or the running cell; press it again to kill the kernel", "Session", footer=True, priority=False)
 def stop(work: Workspace) -> None:
     work.stopping.stop()
 
@@ -41,7 +41,7 @@ def stop(work: Workspace) -> None:
     "interrupt-or-copy",
     "ctrl+c",
     "Stop, copy or clear",
-    "Stop what goes on; else copy the selection; else clear the editor",
+    "Stop what runs; else copy the selection; else clear the editor",
     "Session",
     over_questions=True,
 )
@@ -57,7 +57,7 @@ def cycle_approval(work: Workspace) -> None:
     work.session.set_approval("auto" if work.session.approval == "ask" else "ask")
 
 
-@command("reset", "f9", "Reset kernel", "A fresh kernel with an empty namespace; the transcript stays", "Session", slash="reset")
+@command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")
 def reset(work: Workspace) -> None:
     from mahtab_tui.tui.screens.confirm import Confirm
 
@@ -102,7 +102,7 @@ def kill_kernel(work: Workspace) -> None:
     work.stopping.ask_to_kill()
 
 
-@slash_command("model", "Model", "Choose who answers; the conversation stays", "Session", slash="model", argument="NAME")
+@slash_command("model", "Model", "Choose the model that answers; the conversation stays", "Session", slash="model", argument="NAME")
 def choose_model(work: Workspace, name: str) -> None:
     work.settings.choose_model(name)
 
@@ -118,7 +118,7 @@ def change_directory(work: Workspace, path: str) -> None:
 
 
 def _with_value(work: Workspace, value: str, title: str, use: Callable[[str], None], present: str) -> None:
-    """Use a value that was given, or ask for one."""
+    """Use the given value, or ask for one."""
     from mahtab_tui.tui.screens.prompt import Prompt
 
     if value:
@@ -132,22 +132,22 @@ def _with_value(work: Workspace, value: str, title: str, use: Callable[[str], No
     work.app.push_screen(Prompt(title, present), chosen)
 
 
-@command("agents", "", "Agents", "Say which agents are in the session", "Session", slash="agents")
+@command("agents", "", "Agents", "List the agents in the session", "Session", slash="agents")
 def agents(work: Workspace) -> None:
     work.session.notice(work.session.joined_agents.sentence())
 
 
-@slash_command("pause", "Pause agent", "Hold an agent's code back, or let it go on", "Session", slash="pause", argument="NAME")
+@slash_command("pause", "Pause agent", "Hold back an agent's code, or let it continue", "Session", slash="pause", argument="NAME")
 def pause_agent(work: Workspace, name: str) -> None:
     work.session.notice(work.session.joined_agents.pause(name))
 
 
-@slash_command("disconnect", "Disconnect agent", "Send an agent away", "Session", slash="disconnect", argument="NAME")
+@slash_command("disconnect", "Disconnect agent", "Disconnect an agent from the session", "Session", slash="disconnect", argument="NAME")
 def disconnect_agent(work: Workspace, name: str) -> None:
     work.session.notice(work.session.joined_agents.disconnect(name))
 
 
-@command("usage", "", "Usage", "What the session, each question and each search have used and cost", "Session", slash="usage")
+@command("usage", "", "Usage", "Show what the session, each question and each search have used and cost", "Session", slash="usage")
 def usage(work: Workspace) -> None:
     from mahtab_tui.tui.screens.usage import UsageScreen
 

@@ -6,7 +6,7 @@ from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
 
 
-@command("skills", "", "Skills", "Find a skill, read it, load or unload it, edit it, begin one", "Session", slash="skills")
+@command("skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills")
 def skills(work: Workspace) -> None:
     from mahtab_tui.settings.sources import SettingsError, project_folder
     from mahtab_tui.tui.external_editor import open_in_editor
@@ -21,7 +21,7 @@ def skills(work: Workspace) -> None:
         work.app.push_screen(screen)
 
 
-@slash_command("unload-skill", "Unload skill", "The model is told a loaded skill no longer", "Session", slash="unload", argument="NAME")
+@slash_command("unload-skill", "Unload skill", "No longer give a loaded skill to the model", "Session", slash="unload", argument="NAME")
 def unload_skill(work: Workspace, name: str) -> None:
     from mahtab_tui.knowledge.library import NoSkill
     from mahtab_tui.tui.screens.listing import ChooseOne

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.leaving import Leaving
     from mahtab_tui.tui.offers import Offers
     from mahtab_tui.tui.panes.screen import Panes
-    from mahtab_tui.tui.screens.help import HelpedCommand
+    from mahtab_tui.tui.screens.help import DocumentedCommand
     from mahtab_tui.tui.stopping import Stopping
     from mahtab_tui.tui.terminal_app import TerminalApp
 
 
-class SettingsDesk(Protocol):
-    """What commands do with settings: `tui.live_settings.LiveSettings`, whose screens know all commands."""
+class SettingsControl(Protocol):
+    """The part of `tui.live_settings.LiveSettings` that commands use; a protocol, because its screens import all commands."""
 
     keymap: dict[str, str]
 
@@ -43,16 +43,16 @@ class Workspace:
     stopping: Stopping
     leaving: Leaving
     offers: Offers
-    settings: SettingsDesk
-    commands: Sequence[HelpedCommand]
-    """All of the application's."""
+    settings: SettingsControl
+    commands: Sequence[DocumentedCommand]
+    """All commands of the application."""
 
     def tell(self, text: str, severity: SeverityLevel = "information") -> None:
         """Show a short notification."""
         self.app.tell(text, severity)
 
     def refuse(self, why: str, entered: str) -> None:
-        """Say why something that was entered cannot be done, and give the user their words back."""
+        """Say why what the user entered cannot be done, and put it back into the editor."""
         self.tell(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered

@@ -1,4 +1,4 @@
-"""What can be done with an entry or a call: one letter for each thing."""
+"""A menu of the actions on an entry or a call, one letter each."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.textual_fixes.options import Options
 
 _KEYS = 5
-"""Columns for the key."""
+"""Columns of the key."""
 _TITLES = 19
-"""Columns for what it does, in short."""
+"""Columns of the title."""
 
 
 class ActionMenu(Dialog[str | None]):
-    """Returns the action that was chosen, or None. A letter acts at once; where the thing runs code, asks a model or cannot be
-    undone, the letter only chooses it and Enter does it. What stands for nothing is typed into the editor."""
+    """Returns the chosen action, or None.
+
+    A letter acts at once. If the action runs code, asks a model or cannot be undone, the letter only selects it and Enter runs it.
+    Letters without an action go to the editor.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     class Typed(Message):
-        """Keys that are for the editor."""
+        """The user typed keys for the editor."""
 
         def __init__(self, keys: Sequence[Key]) -> None:
             super().__init__()
@@ -46,13 +49,13 @@ class ActionMenu(Dialog[str | None]):
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
         self._pending: list[Key] = []
-        """The letter that has chosen what waits for Enter. Another letter after it makes the two the beginning of a text."""
+        """The letter that selected an action which waits for Enter. If another letter follows, both are the beginning of a text."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
             yield Options(compact=True, markup=False)
-            yield Static("Enter does what is chosen · Esc leaves · ↵ waits for Enter", classes="quiet", markup=False)
+            yield Static("Enter runs what is chosen · Esc closes · ↵ waits for Enter", classes="quiet", markup=False)
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._fill)
@@ -89,12 +92,9 @@ class ActionMenu(Dialog[str | None]):
         event.stop()
         self.dismiss(self.commands[event.option_index].action)
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
 
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
-    """Show a menu of what a pane or a screen can do, and run what the person chooses."""
+    """Show a menu of actions, and run the one that the user chooses on `owner`."""
 
     def chosen(action: str | None) -> None:
         if action is not None:

@@ -15,7 +15,7 @@ from mahtab_tui.tui.screens.dialog import Dialog
 
 
 class Confirm(Dialog[bool]):
-    """True for yes; Escape is no."""
+    """Returns True for yes; Escape means no."""
 
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [

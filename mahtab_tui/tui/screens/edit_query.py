@@ -1,4 +1,4 @@
-"""The query of a call, to be asked again in other words."""
+"""An editor for the query of a call, to run the call again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mahtab_tui.tui.screens.dialog import Dialog
 
 
 class EditQuery(Dialog[str | None]):
-    """The new query, or None after Escape."""
+    """Returns the new query, or None after Escape."""
 
     AUTO_FOCUS = "#query-again"
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
@@ -27,17 +27,14 @@ class EditQuery(Dialog[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):
-            yield Static("Ask this call again, as", markup=False)
+            yield Static("Run this call again with the query", markup=False)
             area = CodeArea(self._text, id="query-again")
             area.python = False
             area.selection = Selection.cursor(area.document.end)
             yield area
-            yield Static("Enter asks · Ctrl+J new line · Esc leaves all as it is", classes="quiet", markup=False)
+            yield Static("Enter runs it · Ctrl+J new line · Esc cancels", classes="quiet", markup=False)
 
     @on(CodeArea.Submitted)
     def _submitted(self, event: CodeArea.Submitted) -> None:
         event.stop()
         self.dismiss(event.text.strip())
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

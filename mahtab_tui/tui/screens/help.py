@@ -25,16 +25,16 @@ from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.textual_fixes.options import Options
 
 KEYS = "keys"
-"""The topic whose page is made from the registry, so that it has the user's own keys."""
+"""The topic whose page is made from the registry, and so shows the user's own keys."""
 
 _KEYS = 18
-"""Columns for the keys."""
+"""Columns of the keys."""
 _NARROWEST = 20
-"""Columns of a page at least."""
+"""The smallest width of a page."""
 
 
-class HelpedCommand(Protocol):
-    """A command of the application as far as the help shows it."""
+class DocumentedCommand(Protocol):
+    """What the help shows of a command."""
 
     @property
     def id(self) -> str: ...
@@ -52,8 +52,8 @@ class HelpedCommand(Protocol):
     def argument(self) -> str: ...
 
 
-def help_rows(commands: Sequence[HelpedCommand], keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Group, keys and help of the application's commands and of all panes' keys, with the user's own keys; the editor's group first."""
+def help_rows(commands: Sequence[DocumentedCommand], keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """List group, keys and help of all commands and of the panes' keys, with the user's own keys; the editor's group first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:
         slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
@@ -72,13 +72,13 @@ def _keys_shown(keys: str) -> str:
 
 
 def _shown(key: str) -> str:
-    """A key as it stands on the keyboard: ``/`` for Textual's slash."""
+    """Name a key as on the keyboard: ``/`` for Textual's slash."""
     character = key_to_character(REPLACED_KEYS.get(key.strip(), key.strip())) or ""
     return character if len(character) == 1 and character.isprintable() and not character.isspace() else key.strip()
 
 
 class HelpScreen(Dialog[None]):
-    """The topics, and what the chosen one says. Typing shows only what matches, of the topics that have a match; Escape closes."""
+    """Shows the topics, and the page of the chosen one. Typing keeps only the topics, and the parts of the page, that match."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -89,8 +89,8 @@ class HelpScreen(Dialog[None]):
         ("pageup", "scroll(-1)", "Page up"),
     ]
 
-    def __init__(self, commands: Sequence[HelpedCommand], keymap: Mapping[str, str], topic: str = KEYS) -> None:
-        """topic: shown first."""
+    def __init__(self, commands: Sequence[DocumentedCommand], keymap: Mapping[str, str], topic: str = KEYS) -> None:
+        """topic: the one that is shown first."""
         super().__init__()
         self._rows = help_rows(commands, keymap)
         self._topic = topic
@@ -123,7 +123,7 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        """Show all of the topic that was found."""
+        """Clear the search, to show the whole topic."""
         self.query_one(Input).value = ""
 
     @on(OptionList.OptionHighlighted)
@@ -153,9 +153,6 @@ class HelpScreen(Dialog[None]):
         else:
             rows.update(self._page(wanted, width))
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)
         if options.highlighted is not None:
@@ -166,7 +163,7 @@ class HelpScreen(Dialog[None]):
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
     def _page(self, wanted: str, width: int) -> Text:
-        """A page of the manual, or what in it matches."""
+        """Draw a page of the manual, or the parts of it that match."""
         text = page(self._topic).text
         markdown = Markdown(Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
         shown = Text()
@@ -177,7 +174,7 @@ class HelpScreen(Dialog[None]):
         return shown
 
     def _keys(self, wanted: str, width: int) -> Content:
-        """The keys that match; help that has no room in its line goes on below itself."""
+        """Draw the keys that match; long help is wrapped below itself."""
         indent = " " * (_KEYS + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""

@@ -1,4 +1,4 @@
-"""A question with one line as its answer."""
+"""A question that is answered by one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class Prompt(Dialog[str | None]):
-    """The line, or None after Escape."""
+    """Returns the line, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -28,11 +28,8 @@ class Prompt(Dialog[str | None]):
         with Vertical(classes="dialog"):
             yield Static(self._question, markup=False)
             yield LineInput(self._value, compact=True)
-            yield Static("Enter takes it · Esc leaves all as it is", classes="quiet", markup=False)
+            yield Static("Enter accepts · Esc cancels", classes="quiet", markup=False)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

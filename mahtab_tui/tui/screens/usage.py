@@ -1,4 +1,4 @@
-"""What the session has used and cost."""
+"""What the session has used and cost so far."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from textual.widgets import Static
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _RENEWED = 0.5
-"""Seconds."""
+"""Seconds between two updates."""
 
 
 class UsageScreen(Dialog[None]):
-    """A line for the session, each question and each search, kept up to date; Escape closes."""
+    """Shows a line for the session, each question and each search, and keeps them up to date."""
 
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "Close")]
 
     def __init__(self, table: Callable[[], str]) -> None:
-        """table: the lines to show, as of now."""
+        """table: makes the current lines."""
         super().__init__()
         self._table = table
 
@@ -35,9 +35,6 @@ class UsageScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         self.set_interval(_RENEWED, self._renew)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
     def _renew(self) -> None:
         self.query_one("#usage-rows", Static).update(self._table())

@@ -18,7 +18,7 @@ from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.calls.field import Field
 from mahtab_tui.tui.calls.outline import CallLine
-from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
+from mahtab_tui.tui.node_actions import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.panes.search_tree.call_finder import CallFinder
 from mahtab_tui.tui.panes.search_tree.search_rows import SearchRows, look_of
 from mahtab_tui.tui.panes.search_tree.tree_lines import TreeLines
@@ -98,9 +98,9 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
     # Lines and cursor
 
     @property
-    def chosen(self) -> Chosen | None:
+    def chosen(self) -> CallSelection | None:
         line = self._view.line
-        return None if line is None else Chosen(line.tree, line.node)
+        return None if line is None else CallSelection(line.tree, line.node)
 
     def choose(self, node: SearchNode) -> None:
         if (chosen := self.chosen) is not None:
@@ -187,12 +187,12 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
             node = Field(line.batch, self._rows.drawing.field_width(line)).node(line.row, column)
             if node is not None:
                 self._view.choose(line)
-                self._open(Chosen(line.tree, node))
+                self._open(CallSelection(line.tree, node))
         elif line.kind == "bar":
             cells = max(1, self._rows.width - 2)
-            self._open(Chosen(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
+            self._open(CallSelection(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
         elif line.kind == "answer":
-            self._open(Chosen(line.tree, line.node))
+            self._open(CallSelection(line.tree, line.node))
         elif line.can_be_chosen:
             self._view.choose(line)
             if event.button == RIGHT_BUTTON and line.kind != "batch":
@@ -200,7 +200,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
             elif line.kind == "batch" or (line.open is not None and column < 2):
                 self._set_open(line, not line.open)
             else:
-                self._open(Chosen(line.tree, line.node))
+                self._open(CallSelection(line.tree, line.node))
         self.refresh()
 
     def action_menu(self) -> None:
@@ -215,7 +215,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
         if (chosen := self.chosen) is not None:
             self._open(chosen)
 
-    def _open(self, chosen: Chosen, at: int | None = None) -> None:
+    def _open(self, chosen: CallSelection, at: int | None = None) -> None:
         """Open the screen of a call."""
         from mahtab_tui.tui.screens.node import NodeScreen
 

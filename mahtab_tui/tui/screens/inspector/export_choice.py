@@ -1,4 +1,4 @@
-"""What is to be written to a file: what is seen, or all."""
+"""The choice between exporting what is shown and exporting all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mahtab_tui.tui.textual_fixes.options import Options
 
 
 class ExportChoice(Dialog[bool | None]):
-    """True for all of it, False for what is seen, None for nothing."""
+    """Returns True for all of the object, False for the part that is shown, None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -29,13 +29,10 @@ class ExportChoice(Dialog[bool | None]):
         with Vertical(classes="dialog menu"):
             yield Static("Export", classes="quiet", markup=False)
             yield Options(
-                Option(f"What is seen: {self._seen}", id="seen"), Option(f"All of it: {self._everything}", id="all"), compact=True, markup=False
+                Option(f"What is shown: {self._seen}", id="seen"), Option(f"All of it: {self._everything}", id="all"), compact=True, markup=False
             )
-            yield Static("Enter exports what is chosen · Esc leaves", classes="quiet", markup=False)
+            yield Static("Enter exports what is chosen · Esc cancels", classes="quiet", markup=False)
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id == "all")
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

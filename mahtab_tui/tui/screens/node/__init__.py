@@ -1,4 +1,4 @@
-"""One call of a search, on a screen of its own."""
+"""The screen of one call of a search."""
 
 from mahtab_tui.tui.screens.node.screen import NodeScreen
 

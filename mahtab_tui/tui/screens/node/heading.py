@@ -1,4 +1,4 @@
-"""What a call's screen says above everything: which call it is, what it does, where its text stands."""
+"""The heading of a call's screen: the call, its state and figures, and the place of its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mahtab_tui.tui.calls.phrases import count_of, one_line, place, short_cost, 
 
 
 def crumbs(node: SearchNode, now: float) -> Content:
-    """The way from the root to the call, and its state."""
+    """Show the path from the root to the call, and the call's state."""
     way: list[str] = []
     above: SearchNode | None = node
     while above is not None:
@@ -33,7 +33,7 @@ def _state(node: SearchNode) -> str:
 
 
 def figures(node: SearchNode, now: float, width: int) -> str:
-    """What it has used, with the calls below it; in so many cells at most, the last ones first."""
+    """Show what the call and those below it have used; if it is too wide, the first figures are left out."""
     turn = f"turn {node.turns[-1].number} of {node.turn_limit}" if node.turns and node.turn_limit and node.kind != "llm" else ""
     used = node.used
     words = [one_line(node.model), turn, count_of(used.calls, "call"), f"{short_number(used.tokens)} tok", short_cost(used)]
@@ -44,10 +44,10 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 
 
 class PlaceBar(Static):
-    """The whole text as a bar, with the call's own part below it. A click goes there."""
+    """Shows the whole text as a bar, and below it the call's own part. A click goes to that place."""
 
     class Clicked(Message):
-        """A place of the text."""
+        """The user clicked a place of the text."""
 
         def __init__(self, at: int) -> None:
             super().__init__()
@@ -77,7 +77,7 @@ class PlaceBar(Static):
 
 
 def _legend(width: int) -> Content:
-    """What the cells mean, as far as there is room."""
+    """Explain the colours, as far as there is room."""
     parts: list[tuple[str, str]] = []
     for how in HOWS:
         mark, role = COVER[how]

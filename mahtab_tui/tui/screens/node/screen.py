@@ -1,4 +1,4 @@
-"""The screen of one call: what it was asked, did and answered, beside its text."""
+"""The screen of one call: its query, turns and answer, beside its text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.search.control import Control
 from mahtab_tui.search.node import SearchNode
-from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
+from mahtab_tui.tui.node_actions import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.rows.text_window import TextWindow
 from mahtab_tui.tui.screens.dialog import Dialog
@@ -27,11 +27,11 @@ from mahtab_tui.tui.screens.node.text_pane import TextPane
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 
 BESIDE = 130
-"""Columns from which the text stands beside the story; below, one of them is seen at a time."""
+"""Columns from which the text stands beside the story; on narrower screens only one of them is visible."""
 
 
 class NodeScreen(Dialog[None], NodeActions):
-    """Follows the call while it runs."""
+    """Shows a call, and follows it while it runs."""
 
     asks: ClassVar[bool] = False
 
@@ -40,19 +40,19 @@ class NodeScreen(Dialog[None], NodeActions):
         Binding("escape", "leave", "Back"),
     ]
 
-    def __init__(self, chosen: Chosen, control: Control, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:
-        """`at`: a place of the root's text to show."""
+    def __init__(self, chosen: CallSelection, control: Control, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:
+        """at: a place of the root's text to show first."""
         super().__init__()
         self.control = control
         self._tree, self._node = chosen
         self._clock = clock
         self._at = at
         self._seen = (-1, -1)
-        """Versions of what is shown."""
+        """The versions of the call and of the tree that are shown."""
 
     @property
-    def chosen(self) -> Chosen:
-        return Chosen(self._tree, self._node)
+    def chosen(self) -> CallSelection:
+        return CallSelection(self._tree, self._node)
 
     def compose(self) -> ComposeResult:
         tree, node = self._tree, self._node
@@ -100,7 +100,7 @@ class NodeScreen(Dialog[None], NodeActions):
             self.query_one("#node-side").display = False
 
     def _look(self) -> None:
-        """Draw what has come since, and what time does."""
+        """Draw what is new, and what changes with time."""
         node, now = self._node, self._clock()
         seen = (node.version, self._tree.structure)
         if seen != self._seen or not node.finished or node.alive:
@@ -116,7 +116,7 @@ class NodeScreen(Dialog[None], NodeActions):
         elif node.alive:
             self._story.refresh()
 
-    # What the person does
+    # Actions
 
     def action_leave(self) -> None:
         if not self._text.leave_search():
@@ -134,7 +134,7 @@ class NodeScreen(Dialog[None], NodeActions):
             self._story.focus()
 
     def action_menu(self) -> None:
-        """Go where the chosen row leads; where none is chosen, show what can be done with the call."""
+        """Open the chosen row; if none is chosen, show the actions on the call."""
         if not self._story.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 
@@ -143,14 +143,14 @@ class NodeScreen(Dialog[None], NodeActions):
         self._story.look()
 
     def choose(self, node: SearchNode) -> None:
-        self.app.switch_screen(NodeScreen(Chosen(self._tree, node), self.control, self._clock))
+        self.app.switch_screen(NodeScreen(CallSelection(self._tree, node), self.control, self._clock))
 
-    @on(StoryPane.CallChosen)
-    def _call_chosen(self, message: StoryPane.CallChosen) -> None:
+    @on(StoryPane.CallOpened)
+    def _call_opened(self, message: StoryPane.CallOpened) -> None:
         self.choose(message.node)
 
-    @on(StoryPane.PlaceChosen)
-    def _place_chosen(self, message: StoryPane.PlaceChosen) -> None:
+    @on(StoryPane.PlaceOpened)
+    def _place_opened(self, message: StoryPane.PlaceOpened) -> None:
         self._show_text(message.span)
 
     @on(PlaceBar.Clicked)

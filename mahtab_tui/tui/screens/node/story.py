@@ -1,4 +1,4 @@
-"""What a call did, as rows: its turns, its answer, the calls that it made."""
+"""A call as rows: its turns, its answer, the calls that it made."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ PLACES = 60
 
 _TRACEBACK = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
-"""A line end within a paragraph: answers are mostly put together by code, whose line ends are meant."""
+"""A line end within a paragraph, which is kept: most answers are put together by code."""
 _ENDINGS = {
     "interrupted": "was interrupted",
     "timed out": "was stopped: it ran too long",
-    "killed": "was killed; its variables are gone",
-    "died": "ended its Python; its variables are gone",
+    "killed": "was killed; its variables are lost",
+    "died": "ended its Python; its variables are lost",
 }
 
 
 class StoryRow(NamedTuple):
-    """One row, and where it leads."""
+    """A row, and what it links to."""
 
     row: Row
     place: TextSpan | None = None
     """A span of the root's text."""
     child: SearchNode | None = None
-    """A call, drawn when it is seen."""
+    """A call; the row is drawn when it is visible."""
     head: bool = False
-    """The answer begins here."""
+    """Whether the answer begins here."""
 
     @property
     def leads(self) -> bool:
@@ -52,7 +52,7 @@ class StoryRow(NamedTuple):
 
 
 class Story:
-    """A `RowSource`: the rows of one call. What did not change is not made again."""
+    """A `RowSource` of one call. Turns that did not change are not drawn again."""
 
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
         self.rows: list[StoryRow] = []
@@ -76,7 +76,7 @@ class Story:
         return found.row if found.child is None else Row(self._drawing.spans(CallLine("node", self._tree, found.child), self._clock(), None))
 
     def update(self) -> None:
-        """Take in what has come since."""
+        """Make the rows again."""
         self.rows = self._made()
 
     def _made(self) -> list[StoryRow]:
@@ -88,7 +88,7 @@ class Story:
                 self._turns[turn.number] = turn.version, drawn
             rows += drawn
         if not self._node.turns and not self._node.finished:
-            rows.append(StoryRow(Row([("It waits for its turn.", self._palette.muted)])))
+            rows.append(StoryRow(Row([("Waiting for its turn.", self._palette.muted)])))
         if self._node.again:
             rows += [*self._calls(list(_all(self._node.again)), "run again"), StoryRow(Row())]
         rows += self._answer()
@@ -156,7 +156,7 @@ class Story:
             "error": ("It failed", palette.bad),
             "stopped": ("It was stopped", palette.muted),
         }.get(node.state, ("Answer", palette.good))
-        about = "came when its parent did not wait any more; kept beside the one that it got" if node.late else ""
+        about = "came too late for its parent; kept beside the answer that the parent got" if node.late else ""
         about = f"the same question over the same text as {node.memo}: asked once" if node.memo else about
         yield StoryRow(Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style), head=True)
         yield from map(StoryRow, self._markdown.document(_LINE_END.sub("  \n", plain(node.answer)), self._width, style))
@@ -174,7 +174,7 @@ class Story:
 
 
 def _prose(turn: Turn) -> str:
-    """What the model said, without the code that is shown below it."""
+    """The model's words, without the code that is shown below them."""
     if turn.code is None:
         return turn.words
     before, fence, _ = turn.words.partition("```")
@@ -184,7 +184,7 @@ def _prose(turn: Turn) -> str:
 
 
 def _all(nodes: Sequence[SearchNode]) -> Iterator[SearchNode]:
-    """Calls, each before those as which it was run again."""
+    """Yield calls, each followed by its retries."""
     for node in nodes:
         yield node
         yield from _all(node.again)

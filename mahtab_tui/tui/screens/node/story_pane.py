@@ -1,4 +1,4 @@
-"""The story of a call: a window over its rows, which follows what comes."""
+"""The story of a call, which scrolls along while the call runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.node.story import Story, StoryRow
 
 
 class StoryPane(RowsView, can_focus=True):
-    """Rows that lead somewhere are chosen with Tab, and opened with Enter or a click."""
+    """Tab goes to the next row that links to a place or a call; Enter or a click opens it."""
 
     bars = True
 
@@ -26,15 +26,15 @@ class StoryPane(RowsView, can_focus=True):
         Binding("shift+tab", "next_link(-1)", "Place or call before", show=False),
     ]
 
-    class PlaceChosen(Message):
-        """The user wants to see a place of the text."""
+    class PlaceOpened(Message):
+        """The user opens a place of the text."""
 
         def __init__(self, span: Span) -> None:
             super().__init__()
             self.span = span
 
-    class CallChosen(Message):
-        """The user wants to see another call."""
+    class CallOpened(Message):
+        """The user opens another call."""
 
         def __init__(self, node: SearchNode) -> None:
             super().__init__()
@@ -51,7 +51,6 @@ class StoryPane(RowsView, can_focus=True):
         return self.cursor
 
     def look(self) -> None:
-        """Something may have come."""
         if self._laid_out is not None:
             self._story.update()
         super().look()
@@ -64,15 +63,15 @@ class StoryPane(RowsView, can_focus=True):
             self._go_to_answer()
 
     def _go_to_answer(self) -> None:
-        """Of a call that has ended, the answer is what one looks for: it stands near the top, its turns above it."""
+        """Scroll so that the answer, which the user most likely looks for, is near the top."""
         head = next((place for place, found in enumerate(self._story.rows) if found.head), None)
         if head is not None:
             self.call_after_refresh(self.scroll_to, y=head - self.size.height // 4, animate=False, force=True)
 
-    # What the user does
+    # Actions
 
     def action_next_link(self, step: int) -> None:
-        """Go to the next row that leads somewhere, or the one before; past the last one, to the next thing on the screen."""
+        """Go to the next link (1) or the previous one (-1); after the last link, focus the next widget."""
         rows = self._story.rows
         start = self.cursor if self.cursor >= 0 else self.scroll_offset.y - 1 if step > 0 else self.scroll_offset.y + self.size.height
         start = min(start, len(rows))
@@ -86,16 +85,16 @@ class StoryPane(RowsView, can_focus=True):
         self.refresh()
 
     def open_link(self) -> bool:
-        """Go where the chosen row leads; False where none is chosen."""
+        """Open the chosen row; returns False if none is chosen."""
         if self.cursor >= 0:
             self._open(self._story.rows[self.cursor])
         return self.cursor >= 0
 
     def _open(self, row: StoryRow) -> None:
         if row.place is not None:
-            self.post_message(self.PlaceChosen(row.place))
+            self.post_message(self.PlaceOpened(row.place))
         elif row.child is not None:
-            self.post_message(self.CallChosen(row.child))
+            self.post_message(self.CallOpened(row.child))
 
     def on_click(self, event: Click) -> None:
         index = self.row_at(event.y)

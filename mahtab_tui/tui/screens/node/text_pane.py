@@ -1,4 +1,4 @@
-"""The text of a call, at its place in the text of the whole search."""
+"""The text of a call, shown at its place in the text of the whole search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class TextPane(Vertical):
-    """The rows, and a line to search in them."""
+    """Shows the text, and a line to search it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
@@ -40,9 +40,9 @@ class TextPane(Vertical):
 
     def compose(self) -> ComposeResult:
         if not self._spans:
-            yield Static("This call's text was made by code: it stands nowhere in the text of the search.", classes="quiet-words", markup=False)
+            yield Static("Code made this call's text: it is no part of the searched text.", classes="quiet-words", markup=False)
         elif not self._window.held:
-            yield Static("The text is not held any more.", classes="quiet-words", markup=False)
+            yield Static("The text is no longer kept.", classes="quiet-words", markup=False)
         else:
             yield self.rows
             yield LineInput(placeholder="search the text", compact=True, id="find")
@@ -53,7 +53,7 @@ class TextPane(Vertical):
 
     @property
     def shown(self) -> bool:
-        """Whether there is a text to be seen."""
+        """Whether there is a text to show."""
         return self.rows.is_attached
 
     def show(self, span: Span) -> None:
@@ -63,7 +63,7 @@ class TextPane(Vertical):
             self.rows.go_to(span[0])
 
     def action_place(self, step: int) -> None:
-        """Go to the next place that was matched or that an answer rests on, or to the one before."""
+        """Go to the next place (1), or the previous one (-1), that a pattern matched or an answer rests on."""
         if not self.shown:
             return
         found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
@@ -89,21 +89,21 @@ class TextPane(Vertical):
             self._find(self.query_one("#find", LineInput).value, backwards=backwards)
 
     def _find(self, words: str, *, backwards: bool) -> None:
-        """Go to where the words are; on a thread, since the text may be long."""
+        """Search on a thread, because the text may be long, and go to the place."""
         rows, window = self.rows, self._window
         at = rows.top if rows.found is None else rows.found[0] if backwards else rows.found[1]
 
-        def came(span: Span | None) -> None:
+        def show(span: Span | None) -> None:
             if span is not None:
                 rows.found = span
                 rows.go_to(span[0])
             elif words:
-                self.app.notify("It is not in the text.", markup=False, timeout=3)
+                self.app.notify("Not found in the text.", markup=False, timeout=3)
 
-        self._fetcher.ask("find", lambda: window.find(words, at, backwards=backwards), came, lambda _: None)
+        self._fetcher.ask("find", lambda: window.find(words, at, backwards=backwards), show, lambda _: None)
 
     def leave_search(self) -> bool:
-        """Close the line; False where it is not open."""
+        """Close the search line; returns False if it is not open."""
         for line in self.query("#find"):
             if line.display and line.has_focus:
                 line.display = False

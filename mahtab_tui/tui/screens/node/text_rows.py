@@ -1,4 +1,4 @@
-"""Rows of a long text, with what a search did with it."""
+"""A long text, with marks for what a search did with it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from mahtab_tui.tui.rows.text_window import TextRow, TextWindow
 
 
 class TextRows(LongTextView, can_focus=True):
-    """Rows of the text; at the right edge, what was covered of it."""
+    """Shows the text, and at the right edge which parts of it the search has covered."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
     def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage) -> None:
-        """spans: what the call has of the text."""
+        """spans: the parts of the text that the call got."""
         super().__init__(window)
         self.place: TextSpan | None = None
-        """What somebody came here for."""
+        """The place that the user has opened."""
         self.top = spans[0][0] if spans else 0
         self._spans = spans
         self._marks: Sequence[TextSpan] = ()
         self._coverage = coverage
         self._cells: Sequence[How | None] = ()
-        """What was covered, from the top of the right edge to its bottom."""
+        """What was covered, for each row of the right edge."""
 
     def mark(self, spans: Sequence[TextSpan]) -> None:
-        """Draw these as what an answer rests on."""
+        """Mark the spans that the answer rests on."""
         self._marks = spans
         self.look()
 
@@ -57,7 +57,7 @@ class TextRows(LongTextView, can_focus=True):
         return max(10, self.size.width - self._gutter - 2)
 
     def left_of(self, row: TextRow) -> list[Span]:
-        """The line's number, and whether the row is what the call has of the text, and what its answer rests on."""
+        """Draw the line's number, and a bar for the call's own text and for what its answer rests on."""
         palette, number = palette_of(self.app), f"{row.number:,}" if row.number is not None else ""
         rests = any(start < row.end and row.start < end for start, end in self._marks)
         bar = ("█", palette.moon) if rests else ("▌" if self._inside(row) else " ", palette.person)
@@ -71,7 +71,7 @@ class TextRows(LongTextView, can_focus=True):
         return palette.text if self._inside(row) else palette.muted
 
     def edge(self, y: int) -> Span:
-        """What was covered at this height of the text, and where one is in it."""
+        """Draw what was covered at this height, and the position in the text."""
         palette, role = palette_of(self.app), COVER[self._cells[y] if y < len(self._cells) else None][1]
         if y == self.top * max(1, self.size.height) // max(1, self.window.chars):
             return "◀", palette.text

@@ -1,4 +1,4 @@
-"""What a setting's own type does not tell: whether there is such a model, theme, command or interpreter."""
+"""Checks that a setting's type does not cover: whether its model, theme, command or interpreter exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mahtab_tui.settings.model import SettingsError
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:
-    """Raises `SettingsError` for a value that would be refused, or ignored, where it is used. provider: of models that are named without."""
+    """Check a value. Raises `SettingsError` if it would be refused or ignored. provider: for a model that is named without one."""
     try:
         if is_model(key):
             split_spec(full_name(text, provider))
@@ -31,12 +31,12 @@ def check(key: str, text: str, provider: str | None = None) -> None:
 
 
 def is_model(key: str) -> bool:
-    """Whether a setting is the name of a model."""
+    """Whether the value of a setting is the name of a model."""
     return key == "model" or key.endswith("_model")
 
 
 def themes() -> list[str]:
-    """The names of all themes, our own first."""
+    """List the names of all themes, our own first."""
     from textual.theme import BUILTIN_THEMES
 
     from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY

@@ -1,4 +1,4 @@
-"""One setting's value as text."""
+"""An editor for the value of a setting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class EditSetting(Dialog[str | None]):
-    """The text, checked; empty to take the setting out of the file; None after Escape."""
+    """Returns a valid text, an empty one to remove the setting from the file, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -37,7 +37,7 @@ class EditSetting(Dialog[str | None]):
             yield Static(f"{self._entry.description}.", classes="setting-about", markup=False)
             yield LineInput(self._value, compact=True, password=self._secret)
             yield Static(classes="setting-wrong", markup=False)
-            yield Static("Enter takes it · empty unsets it · Esc leaves all as it is", classes="quiet", markup=False)
+            yield Static("Enter saves · empty unsets it · Esc cancels", classes="quiet", markup=False)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -49,12 +49,9 @@ class EditSetting(Dialog[str | None]):
         event.stop()
         self._take(event.value.strip())
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
     @work(exclusive=True)
     async def _take(self, text: str) -> None:
-        """Take what is right, and say what is wrong with the rest; on a thread, since folders and programs are looked for."""
+        """Check the text on a thread, because folders and programs are looked up; return it if it is valid."""
         try:
             if text:
                 await asyncio.to_thread(written, self._entry.key, text)

@@ -1,4 +1,4 @@
-"""The settings by what they are about, as the screen heads them."""
+"""The groups of the settings screen, and the order in each."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PLACES = {key: (place, heading) for place, (heading, key) in enumerate((heading
 
 
 def group_of(key: str) -> str:
-    """The heading that a setting, or an entry of a table of settings, stands under."""
+    """The group of a setting, or of an entry of a table."""
     return _PLACES.get(key.partition(".")[0], (0, "Others"))[1]
 
 
 def order_of(key: str) -> int:
-    """Where it stands among the others; those of a table stay together."""
+    """The place of a setting among the others; the entries of a table stay together."""
     return _PLACES.get(key.partition(".")[0], (len(_PLACES), ""))[0]
