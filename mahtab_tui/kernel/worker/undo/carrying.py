@@ -8,6 +8,8 @@ from typing import Any, Callable
 
 from ..statics import MISSING
 from ..stdlib import late_import
+from .isolated import refuse
+from .part import ATOMS
 
 _MISSING, _NAMESPACE = 0, 1
 """What stands for them, where an address would."""
@@ -35,13 +37,22 @@ def unpacked(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -
 
 
 def _dumped(value: Any, base: Any, alive: set[int] | dict[int, Any], namespace: dict[str, Any]) -> bytes:
+    harmless: dict[int, type] = {}
+
     class Pickler(base):  # type: ignore[misc]
         def persistent_id(self, thing: Any) -> int | None:
+            if id(type(thing)) in ATOMS:
+                return None
             if id(thing) in alive:
                 return id(thing)
             if thing is MISSING:
                 return _MISSING
-            return _NAMESPACE if thing is namespace else None
+            if thing is namespace:
+                return _NAMESPACE
+            if id(type(thing)) not in harmless:
+                refuse(thing)
+                harmless[id(type(thing))] = type(thing)
+            return None
 
         def reducer_override(self, thing: Any) -> Any:
             if type(thing) is types.FunctionType and thing.__globals__ is namespace:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..variables import described
 from .carrying import packed
 from .graph import Graph, Table
+from .isolated import written
 
 
 class Roots(NamedTuple):
@@ -47,9 +48,9 @@ class Carried(NamedTuple):
     """What is different, as it was."""
 
     payload: bytes
-    """A dict of objects that are the same, by address: the values of each part that can change; and a dict of names whose objects are gone."""
+    """Pairs: the address of an object that is the same, and the values of each part that can change; or a name, and its object that is gone."""
     changed: list[str]
-    """Names whose objects are different inside."""
+    """Names, and modules of the user's own, whose objects are different inside."""
     lost: list[tuple[str, str]]
     """Names whose objects cannot be carried, and why."""
     variables: dict[str, dict[str, Any]]
@@ -90,25 +91,55 @@ class Witness:
                     else:
                         alive.discard(parent)
                         pending.append(parent)
-        reached = changed | set(addresses(wanted.written)) | (nodes.keys() - alive)
-        pending = list(reached)
-        while pending:
-            for parent in parents.get(pending.pop(), ()):
-                if parent not in reached:
-                    reached.add(parent)
-                    pending.append(parent)
-        inside = [name for name, value in names.items() if id(value) in reached]
+        inside = self._labels(ancestors(changed | set(addresses(wanted.written)) | (nodes.keys() - alive), parents))
         states = {address: self._state(nodes[address].value) for address in changed}
         gone = {name: value for name, value in names.items() if id(value) in nodes and id(value) not in alive}
-        payload, lost = self._packed(states, gone, alive)
+        payload, lost = self._packed(states, gone, alive, parents)
         asked = [name for name in {*inside, *wanted.names} if name in names]
         return Carried(payload, inside, lost, {name: described(name, names[name]) for name in asked})
 
     def _state(self, value: Any) -> list[list[Any]]:
         return [part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None]
 
-    def _packed(self, states: dict[int, Any], gone: dict[str, Any], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
-        return packed((states, gone), alive, self._namespace), []
+    def _packed(
+        self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], parents: dict[int, list[int]]
+    ) -> tuple[bytes, list[tuple[str, str]]]:
+        """The states as bytes, without those that cannot be written, and the names that have these inside."""
+        things: list[tuple[Any, Any]] = [*states.items(), *gone.items()]
+
+        def write(thing: Any) -> bytes:
+            return packed(thing, alive, self._namespace)
+
+        whole, reasons = written(things, write)
+        if whole is not None:
+            return whole, []
+        lost: dict[str, str] = {}
+        for (key, _value), reason in zip(things, reasons):
+            if reason:
+                names = [key] if type(key) is str else self._labels(ancestors([key], parents))
+                lost.update((name, reason) for name in names)
+        good = [thing for thing, reason in zip(things, reasons) if not reason]
+        whole, _ = written(good, write)
+        if whole is None:
+            return packed([], alive, self._namespace), [(name, "it could not be carried over together with the others") for name in lost]
+        return whole, list(lost.items())
+
+    def _labels(self, reached: set[int]) -> list[str]:
+        """The names, and the modules, whose objects are among these."""
+        modules = [module for module in self._graph.kinds.modules if id(module) in reached]
+        return [name for name, value in self._roots.names.items() if id(value) in reached] + [f"module {module.__name__}" for module in modules]
+
+
+def ancestors(start: Iterable[int], parents: dict[int, list[int]]) -> set[int]:
+    """These objects, and all that have one of them inside."""
+    reached = set(start)
+    pending = list(reached)
+    while pending:
+        for parent in parents.get(pending.pop(), ()):
+            if parent not in reached:
+                reached.add(parent)
+                pending.append(parent)
+    return reached
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list[str]:
@@ -122,7 +153,7 @@ def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list
             break
         done.add(name)
     else:
-        graph.add(roots.kept, until)
+        graph.add((*graph.kinds.modules, *roots.kept), until)
     return [name for name in roots.names if name not in done]
 
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..statics import MISSING, is_class
-from .parts import ATOMS, Kinds, Part, Values
-from .tables import Block, block_of, special_parts
+from .kinds import Kinds
+from .part import ATOMS, Part, Values
+from .tables import Block, block_of
 
 
 class Node(NamedTuple):
@@ -33,8 +34,10 @@ class Node(NamedTuple):
 class Graph:
     """The objects that were reached, by address. They are kept alive by this."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self.kinds = Kinds(namespace, special_parts())
+    def __init__(self, namespace: dict[str, Any], states: bool = True) -> None:
+        """states: whether the objects' states are wanted, and not only the objects."""
+        self._states = states
+        self.kinds = Kinds(namespace)
         self.nodes: dict[int, Node] = {}
 
     def add(self, roots: Iterable[Any], until: float = float("inf"), most: float = float("inf")) -> bool:
@@ -61,8 +64,11 @@ class Graph:
         block = None
         try:
             for part in self.kinds.parts(value):
+                if part.costly and not self._states:
+                    continue
                 held = part.read(value)
-                (loose if part.prepare is not None else fixed).append(_encoded(part, held))
+                if self._states:
+                    (loose if part.prepare is not None else fixed).append(_encoded(part, held))
                 inside += [item for item in held if id(type(item)) not in ATOMS and item is not MISSING]
             block = block_of(value)
         except Exception:  # a library's object in a state that nobody foresaw: only which object it is counts

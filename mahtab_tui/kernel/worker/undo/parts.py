@@ -12,40 +12,25 @@ arrays and tables                   see `tables`
 from __future__ import annotations
 
 import collections
+import functools
+import gc
 import types
-from collections.abc import Iterable
-from typing import Any, Callable, NamedTuple
+from typing import Any
 
-from ..statics import MISSING, class_dict, is_class, mro_of, own_dict
-
-ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))))
-"""Types, by identity, whose objects are compared by value."""
-
-Values = list[Any]
-Apply = Callable[[], None]
-
-
-class Part(NamedTuple):
-    """One part of a kind of object."""
-
-    name: str
-    read: Callable[[Any], Values]
-    prepare: Callable[[Any, Values], Apply] | None
-    """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
-    key) runs in here, and not in what it returns."""
-    ordered: bool = True
+from ..statics import MISSING, class_dict, mro_of, own_dict
+from .part import Apply, Part, Values
 
 
 def _items(mapping: Any) -> Values:
     return [value for pair in dict.items(mapping) for value in pair]
 
 
-def _pairs(values: Values) -> dict[Any, Any]:
+def pairs(values: Values) -> dict[Any, Any]:
     return dict(zip(values[::2], values[1::2]))
 
 
 def _put_dict(mapping: Any, values: Values) -> Apply:
-    wanted = _pairs(values)
+    wanted = pairs(values)
 
     def apply() -> None:
         dict.clear(mapping)
@@ -55,7 +40,7 @@ def _put_dict(mapping: Any, values: Values) -> Apply:
 
 
 def _put_ordered_dict(mapping: Any, values: Values) -> Apply:
-    wanted = _pairs(values)
+    wanted = pairs(values)
 
     def apply() -> None:
         collections.OrderedDict.clear(mapping)
@@ -118,13 +103,13 @@ def _put_without_caches(value: Any, values: Values) -> Apply:
     return _put_dict(held, [*values, *(part for name in _CACHES if name in held for part in (name, held[name]))])
 
 
-def _slot_descriptors(cls: type) -> list[Any]:
+def slot_descriptors(cls: type) -> list[Any]:
     bases = [base for base in mro_of(cls) if "__slots__" in class_dict(base)]
     return [slot for base in bases for slot in class_dict(base).values() if type(slot) is types.MemberDescriptorType]
 
 
 def _slots(value: Any) -> Values:
-    return [_get(slot, value) for slot in _slot_descriptors(type(value))]
+    return [_get(slot, value) for slot in slot_descriptors(type(value))]
 
 
 def _get(slot: Any, value: Any) -> Any:
@@ -136,7 +121,7 @@ def _get(slot: Any, value: Any) -> Any:
 
 def _put_slots(value: Any, values: Values) -> Apply:
     def apply() -> None:
-        for slot, wanted in zip(_slot_descriptors(type(value)), values):
+        for slot, wanted in zip(slot_descriptors(type(value)), values):
             if wanted is not MISSING:
                 slot.__set__(value, wanted)
             elif _get(slot, value) is not MISSING:
@@ -189,7 +174,7 @@ def _class(cls: Any) -> Values:
 
 
 def _put_class(cls: Any, values: Values) -> Apply:
-    wanted = _pairs(values[1:])
+    wanted = pairs(values[1:])
 
     def apply() -> None:
         if cls.__bases__ != values[0]:
@@ -206,11 +191,11 @@ def _put_class(cls: Any, values: Values) -> Apply:
 
 
 ATTRIBUTES = Part("attributes", _attributes, _put_attributes)
-_OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
-_SLOTS = Part("slots", _slots, _put_slots)
+OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
+SLOTS = Part("slots", _slots, _put_slots)
 CLASS = Part("class", _class, _put_class)
 
-_CONTAINERS: tuple[tuple[type, Part], ...] = (
+CONTAINERS: tuple[tuple[type, Part], ...] = (
     (
         collections.OrderedDict,
         Part(
@@ -233,51 +218,7 @@ _CONTAINERS: tuple[tuple[type, Part], ...] = (
     (staticmethod, Part("method", lambda value: [value.__func__], None)),
     (classmethod, Part("method", lambda value: [value.__func__], None)),
     (property, Part("property", lambda value: [value.fget, value.fset, value.fdel], None)),
+    (functools.partial, Part("partial", lambda value: [value.func, value.args, value.keywords], None)),
+    (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
 )
-_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
-
-
-class Kinds:
-    """The parts of each class that was met. Made for one comparison, because classes come and go."""
-
-    def __init__(self, namespace: dict[str, Any], special: Iterable[tuple[type, Part]] = ()) -> None:
-        self._namespace = namespace
-        self._special = tuple(special)
-        self._known: dict[int, tuple[type, tuple[Part, ...]]] = {}
-
-    def parts(self, value: Any) -> tuple[Part, ...]:
-        """The parts of an object; none for what is only compared by identity."""
-        cls = type(value)
-        if is_class(value):
-            return (CLASS,) if self.is_own_class(value) else ()
-        if cls is types.FunctionType and value.__globals__ is not self._namespace and value.__closure__ is None:
-            return ()  # a library's
-        known = self._known.get(id(cls))
-        if known is None:
-            known = self._known[id(cls)] = (cls, self._parts_of(cls))
-        return known[1]
-
-    def is_own_class(self, cls: Any) -> bool:
-        """Whether it was defined in a cell."""
-        return bool(class_dict(cls).get("__module__") == self._namespace.get("__name__", "__main__"))
-
-    def _parts_of(self, cls: type) -> tuple[Part, ...]:
-        bases = mro_of(cls)
-        if any(base in bases for base in _NEVER):
-            return ()
-        found: list[Part] = []
-        for base, part in self._special:
-            if any(one is base for one in bases):
-                found.append(part)
-                break
-        else:
-            for base, part in _CONTAINERS:
-                if any(one is base for one in bases):
-                    found.append(part)
-                    break
-        if any("__dict__" in class_dict(base) for base in bases):
-            found.append(_OF_PANDAS if any(str(class_dict(base).get("__module__")).startswith("pandas.") for base in bases) else ATTRIBUTES)
-        if _slot_descriptors(cls):
-            found.append(_SLOTS)
-        return tuple(found)

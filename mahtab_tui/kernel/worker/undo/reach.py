@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .parts import ATOMS
+from .part import ATOMS
 
 _PLAIN = (
     ast.Module,

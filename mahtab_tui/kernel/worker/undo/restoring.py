@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple
 
+from ..limits import within
 from ..statics import MISSING
 from ..variables import HIDDEN, described
 from .carrying import unpacked
@@ -14,11 +15,15 @@ from .checkpoint import Checkpoint
 from .comparing import Carried, Described, Roots, Wanted, walk
 from .graph import Graph
 from .memory import Interval, OtherProcess, Span, since
-from .parts import Apply
+from .part import Apply
 from .tables import Block, block_of
 
 COMPARING = 20.0
 """Seconds for walking through a namespace, in each process."""
+
+
+MAKING = 10.0
+"""Seconds for making objects again, and for making ready what puts them in place: that may run the user's own code."""
 
 
 class NotRestored(NamedTuple):
@@ -79,10 +84,11 @@ class Comparison:
         wanted = Wanted(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
         carried = Carried(*checkpoint.ask(("carry", *wanted), COMPARING))
         nodes = self._graph.nodes
-        states, gone = unpacked(carried.payload, lambda address: nodes[address].value, self._namespace)
+        pairs = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, self._namespace))
+        gone = {key: value for key, value in pairs if type(key) is str}
         return Plan(
             {**self._roots.names, **gone},
-            [(nodes[address].value, values) for address, values in states.items()],
+            [(nodes[key].value, values) for key, values in pairs if type(key) is int],
             copies,
             carried.changed,
             [NotRestored(*lost) for lost in carried.lost] + [NotRestored(name, "there was no time to compare it") for name in sorted(unseen)],
@@ -117,7 +123,7 @@ def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:
     """Put everything in place. Raises what went wrong, and then all is as it was."""
-    ready = [step for value, values in plan.states for step in _steps(plan.graph, value, values)]
+    ready = within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
     before = dict(namespace)
     done: list[Apply] = []
     try:
@@ -181,6 +187,10 @@ def changes(plan: Plan, namespace: dict[str, Any]) -> list[Change]:
         if kind:
             after = None if then is MISSING else plan.variables.get(name) or described(name, then)
             found.append({"name": name, "change": kind, "variable": after, "before": None if now is MISSING else described(name, now)})
+    for label in plan.inside:
+        if label not in plan.names:
+            thing = {"name": label, "type": "", "summary": "", "kind": "data"}
+            found.append({"name": label, "change": "changed", "variable": thing, "before": thing})
     return found
 
 

@@ -98,7 +98,7 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        graph = Graph(self._namespace)
+        graph = Graph(self._namespace, states=False)
         early = [step.names[name] for name in touched if name in step.names]
         graph.add((*early, *step.names.values()), time.monotonic() + KEEPING, KEPT)
         step.kept = [node.value for node in graph.nodes.values()]

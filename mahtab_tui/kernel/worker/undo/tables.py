@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import marshal
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ..own import as_own
 from ..statics import MISSING, descends, loaded
-from .parts import Apply, Part, Values
+from ..stdlib import late_import
+from .part import Apply, Part, Values
 
 
 class Block(NamedTuple):
@@ -20,6 +23,12 @@ class Block(NamedTuple):
 
 def block_of(value: Any) -> Block | None:
     """The memory of an array that holds plain data and owns them, or borrows them from something that is no array."""
+    tensor = loaded("torch", "Tensor")
+    if tensor is not MISSING and descends(type(value), tensor):
+        return _storage(value)
+    if type(type(value)).__module__ == "_ctypes":
+        ctypes = sys.modules["ctypes"]
+        return Block(ctypes.addressof(value), ctypes.sizeof(value)) if ctypes.sizeof(value) else None
     array = loaded("numpy", "ndarray")
     if array is MISSING or not descends(type(value), array):
         return None
@@ -126,10 +135,106 @@ def _put_backed(value: Any, values: Values) -> Apply:
     return lambda: loaded("pandas._libs.arrays", "NDArrayBacked").__init__(value, *values)
 
 
+def _storage(tensor: Any) -> Block | None:
+    plain = as_own(tensor)
+    if str(plain.layout) != "torch.strided" or plain.device.type != "cpu":
+        return None
+    storage = plain.untyped_storage()
+    return Block(storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
+
+
+def _tensor(tensor: Any) -> Values:
+    plain = as_own(tensor)
+    block = _storage(tensor)
+    if block is None:
+        return [str(plain.device), plain._version]
+    layout = marshal.dumps((tuple(plain.shape), plain.stride(), plain.storage_offset()), 2)
+    return [layout, str(plain.dtype), block.address, block.size, plain.requires_grad, tensor.grad]
+
+
+def _put_tensor(tensor: Any, values: Values) -> Apply:
+    if len(values) == 2:
+        raise ValueError("tensors that are not in the kernel's own memory cannot be set back")
+    torch = sys.modules["torch"]
+    (shape, stride, offset), _, address, size, requires_grad, grad = marshal.loads(values[0]), *values[1:]
+    dtype = getattr(torch, values[1].partition(".")[2])
+
+    def apply() -> None:
+        block = _storage(tensor)
+        if block != Block(address, size) or tensor.dtype != dtype:
+            base = torch.empty(size // dtype.itemsize, dtype=dtype)
+            tensor.data = base.as_strided(shape, stride, offset)
+        elif (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != (shape, stride, offset):
+            tensor.data = tensor.data.as_strided(shape, stride, offset)
+        if tensor.requires_grad != requires_grad:
+            tensor.requires_grad_(requires_grad)
+        if tensor.grad is not grad:
+            tensor.grad = grad
+
+    return apply
+
+
+def _stream(value: Any) -> Values:
+    return [None] if value.closed else [value.getvalue(), value.tell()]
+
+
+def _put_stream(value: Any, values: Values) -> Apply:
+    def apply() -> None:
+        value.seek(0)
+        value.truncate()
+        value.write(values[0])
+        value.seek(values[1])
+
+    return apply
+
+
+def _put_array_of_module(value: Any, values: Values) -> Apply:
+    def apply() -> None:
+        del value[:]
+        value.frombytes(values[1])
+
+    return apply
+
+
+def _state_of_generator(value: Any) -> Values:
+    if hasattr(value, "bit_generator"):
+        return [pickle_of(value.bit_generator.state)]
+    return [pickle_of(value.get_state(legacy=False))]
+
+
+def _put_state_of_generator(value: Any, values: Values) -> Apply:
+    state = late_import("pickle").loads(values[0])
+
+    def apply() -> None:
+        if hasattr(value, "bit_generator"):
+            value.bit_generator.state = state
+        else:
+            value.set_state(state)
+
+    return apply
+
+
+def _put_random(value: Any, values: Values) -> Apply:
+    state = late_import("pickle").loads(values[0])
+    return lambda: loaded("random", "Random").setstate(value, state)
+
+
+def pickle_of(value: Any) -> bytes:
+    """A library's own value as bytes."""
+    return bytes(late_import("pickle").dumps(value, 4))
+
+
 def special_parts() -> Iterator[tuple[type, Part]]:
     """The classes of loaded libraries that are more than they seem to Python, and their parts."""
     known = (
         ("numpy", "ndarray", Part("array", _array, _put_array)),
+        ("torch", "Tensor", Part("tensor", _tensor, _put_tensor)),
+        ("numpy.random", "Generator", Part("random", _state_of_generator, _put_state_of_generator)),
+        ("numpy.random", "RandomState", Part("random", _state_of_generator, _put_state_of_generator)),
+        ("random", "Random", Part("random", lambda value: [pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
+        ("array", "array", Part("array", lambda value: [value.typecode, value.tobytes()], _put_array_of_module)),
+        ("_io", "StringIO", Part("stream", _stream, _put_stream)),
+        ("_io", "BytesIO", Part("stream", _stream, _put_stream)),
         ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), _put_single_manager)),
         ("pandas.core.internals.managers", "BlockManager", Part("manager", _fields(_MANAGER), _put_manager)),
         ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), _put_block)),

@@ -1,0 +1,116 @@
+"""Writing objects in a further forked process, since that may run the user's own code: it may raise, hang, print, start threads, or end the process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any, Callable, NoReturn
+
+from .guarded import reason_for
+
+_HEAD = struct.Struct("!BQ")
+_GOOD, _BAD = 1, 0
+ALL = 10.0
+"""Seconds for writing everything at once."""
+EACH = 2.0
+"""Seconds for one thing, where all at once failed."""
+TOGETHER = 20.0
+"""Seconds for all of them, one by one."""
+
+Write = Callable[[Any], bytes]
+
+
+def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
+    """All the things at once as bytes; or None, and for each of them why it could not be written, or an empty text where it could."""
+    (whole,) = _attempts([list(things)], write, ALL, ALL)
+    if isinstance(whole, bytes):
+        return whole, []
+    return None, [each if isinstance(each, str) else "" for each in _attempts(things, write, EACH, TOGETHER)]
+
+
+def _attempts(things: Sequence[Any], write: Write, each: float, together: float) -> list[bytes | str]:
+    """For each thing its bytes, or why there are none."""
+    results: list[bytes | str] = []
+    until = time.monotonic() + together
+    while len(results) < len(things):
+        if time.monotonic() > until:
+            results += ["there was no time to look at it"] * (len(things) - len(results))
+            break
+        results += _run(things[len(results) :], write, each, until)
+    return results
+
+
+def _run(things: Sequence[Any], write: Write, each: float, until: float) -> list[bytes | str]:
+    """The results up to the first thing that hangs, or that ends the process."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _write_all(things, write, into)
+    os.close(into)
+    results: list[bytes | str] = []
+    try:
+        while len(results) < len(things):
+            kind, size = _HEAD.unpack(_read(out, _HEAD.size, min(until, time.monotonic() + each)))
+            data = _read(out, size, until)
+            results.append(data if kind == _GOOD else data.decode("utf-8", "replace"))
+    except TimeoutError:
+        results.append(f"writing it did not end within {each:.0f} s")
+    except EOFError:
+        results.append("writing it ended the process")
+    finally:
+        os.close(out)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return results
+
+
+def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
+    try:
+        for thing in things:
+            try:
+                kind, data = _GOOD, write(thing)
+            except BaseException as error:  # the user's own code
+                kind, data = _BAD, _why(error).encode("utf-8", "replace")
+            view = memoryview(_HEAD.pack(kind, len(data)) + data)
+            while view:
+                view = view[os.write(into, view) :]
+    finally:
+        os._exit(0)
+
+
+class GuardedObjectError(Exception):
+    """An object that stands for something outside would have to be written."""
+
+
+def refuse(value: Any) -> None:
+    """Raises where an object cannot be carried over, whatever its class says."""
+    reason = reason_for(value)
+    if reason:
+        raise GuardedObjectError(reason)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, GuardedObjectError):
+        return str(error)
+    try:
+        return f"it cannot be carried over ({type(error).__name__}: {error})"
+    except BaseException:  # its text is the user's own code
+        return f"it cannot be carried over ({type(error).__name__})"
+
+
+def _read(fd: int, size: int, until: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise TimeoutError
+        data = os.read(fd, min(size - len(parts), 2**20))
+        if not data:
+            raise EOFError
+        parts += data
+    return bytes(parts)

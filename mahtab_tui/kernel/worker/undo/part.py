@@ -1,0 +1,24 @@
+"""A part of a kind of object: how its values are read, and how they are put back."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))))
+"""Types, by identity, whose objects are compared by value."""
+
+Values = list[Any]
+Apply = Callable[[], None]
+
+
+class Part(NamedTuple):
+    """One part of a kind of object."""
+
+    name: str
+    read: Callable[[Any], Values]
+    prepare: Callable[[Any, Values], Apply] | None
+    """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
+    key) runs in here, and not in what it returns."""
+    ordered: bool = True
+    costly: bool = False
+    """Not read where only the objects inside are wanted; it has none."""

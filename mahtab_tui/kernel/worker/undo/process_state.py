@@ -1,0 +1,118 @@
+"""What is undone beside the namespace and needs no fork: environment, working directory, import path, random numbers, warning filters."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any, Callable, NamedTuple
+
+from .part import Apply
+
+
+class Setting(NamedTuple):
+    """One thing of the process that code can set."""
+
+    label: str
+    read: Callable[[], Any]
+    """As plain values that compare; None where it is not there."""
+    write: Callable[[Any], object]
+
+
+def _write_environment(wanted: dict[str, str]) -> None:
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, text in wanted.items():
+        if os.environ.get(name) != text:
+            os.environ[name] = text
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _write_import_path(wanted: tuple[Any, list[str]]) -> None:
+    sys.path = wanted[0]
+    sys.path[:] = wanted[1]
+
+
+def _write_filters(wanted: tuple[Any, list[Any]]) -> None:
+    warnings.filters = wanted[0]
+    wanted[0][:] = wanted[1]
+    mutated = getattr(warnings, "_filters_mutated", None) or getattr(warnings, "_filters_mutated_lock_held", None)
+    if mutated is not None:
+        mutated()
+
+
+def _random() -> Any:
+    module = sys.modules.get("random")
+    return None if module is None else module.getstate()
+
+
+def _numpy_random() -> Any:
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return None
+    name, keys, *rest = module.get_state()
+    return (name, keys.tobytes(), *rest)
+
+
+def _write_numpy_random(wanted: Any) -> None:
+    numpy = sys.modules["numpy"]
+    numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
+
+
+def _torch_random() -> Any:
+    get_state = getattr(sys.modules.get("torch"), "get_rng_state", None)
+    return None if get_state is None else bytes(get_state().numpy())
+
+
+def _write_torch_random(wanted: bytes) -> None:
+    torch = sys.modules["torch"]
+    torch.set_rng_state(torch.tensor(list(wanted), dtype=torch.uint8))
+
+
+_SETTINGS = (
+    Setting("os.environ", lambda: dict(os.environ), _write_environment),
+    Setting("working directory", _directory, os.chdir),
+    Setting("sys.path", lambda: (sys.path, list(sys.path)), _write_import_path),
+    Setting("warnings.filters", lambda: (warnings.filters, list(warnings.filters)), _write_filters),
+    Setting("random", _random, lambda wanted: sys.modules["random"].setstate(wanted)),
+    Setting("numpy.random", _numpy_random, _write_numpy_random),
+    Setting("torch.random", _torch_random, _write_torch_random),
+)
+
+
+class ProcessState:
+    """All of it at one time."""
+
+    def __init__(self) -> None:
+        self._values = [_read(setting) for setting in _SETTINGS]
+
+    def different(self) -> list[tuple[Setting, Any, Any]]:
+        """What is different now: the setting, its value then, and its value now."""
+        found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
+        return [(setting, then, now) for setting, then, now in found if then is not None and then != now]
+
+
+def steps_back(different: list[tuple[Setting, Any, Any]]) -> list[tuple[Apply, Apply]]:
+    """For each what puts it back, and what takes that back."""
+    return [_both(setting, then, now) for setting, then, now in different]
+
+
+def _both(setting: Setting, then: Any, now: Any) -> tuple[Apply, Apply]:
+    return lambda: _done(setting.write(then)), lambda: _done(setting.write(now))
+
+
+def _done(_: object) -> None:
+    """A step returns nothing."""
+
+
+def _read(setting: Setting) -> Any:
+    try:
+        return setting.read()
+    except Exception:  # a library in the middle of its import, or one of the user's by that name
+        return None

@@ -1,0 +1,86 @@
+"""Random programs over nested containers, arrays and frames, with sharing and cycles: run, undo, and compare all of it with what it was before.
+
+``nice python -m tests.random_undo 2000`` makes 2,000 programs. Says which seeds differ, and exits with 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import random
+import sys
+from pathlib import Path
+
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost
+
+_PROGRAM = Path(__file__).with_name("undo_program.py")
+_LOAD = f"import importlib.util, sys\nspec = importlib.util.spec_from_file_location('undo_program', {str(_PROGRAM)!r})\nmodule = importlib.util.module_from_spec(spec)\nsys.modules['undo_program'] = module\nspec.loader.exec_module(module)\nprobe = module.Probe(globals())\ndel spec, module"
+_HERE = "__import__('undo_program')"
+
+
+def prepared(cells: Cells, verbose: bool = False) -> Cells:
+    """A kernel that knows how to change things at random."""
+    cells.text(_LOAD + f"\nprobe.verbose = {verbose}")
+    return cells
+
+
+def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
+    """What is different after a program was undone; empty where nothing is."""
+    rng = random.Random(seed)
+    cells.text(
+        f"[globals().pop(name, None) for name in {_HERE}.NAMES]; {_HERE}.Plain.shared = None; {_HERE}.change(globals(), {seed}, {rng.randrange(5, 40)})"
+    )
+    states = [_digest(cells)]
+    numbers = []
+    for cell in range(rng.randrange(1, 4)):
+        cells.text(f"{_HERE}.change(globals(), {seed * 10 + cell}, {rng.randrange(1, 15)})")
+        numbers.append(cells.number)
+        states.append(_digest(cells))
+    back = rng.randrange(len(numbers))
+    done = cells.kernel.undo(numbers[back])
+    if not done.exact:
+        return f"seed {seed}: not exact: {done.kept_as_is}"
+    found = []
+    if rng.random() < 0.5:
+        cells.kernel.redo()
+        if _digest(cells) != states[-1]:
+            found.append(f"seed {seed}: redo differs")
+        cells.kernel.undo(numbers[back])
+    now = _digest(cells)
+    if now != states[back]:
+        found.append(f"seed {seed}: undo of {len(numbers) - back} cells differs")
+        found += difflib.unified_diff(states[back].splitlines(), now.splitlines(), "before", "after", lineterm="", n=2) if verbose else ()
+    return "\n".join(found)
+
+
+def _digest(cells: Cells) -> str:
+    """Asked beside the cells: a cell would end what can be redone."""
+    found = cells.kernel.inspect("probe")
+    assert not found.error, found.error
+    return found.text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--verbose", action="store_true", help="show what differs")
+    chosen = parser.parse_args()
+    kernel = ProcessKernel()
+    host = RecordingHost()
+    kernel.start(host)
+    cells = prepared(Cells(kernel, host), chosen.verbose)
+    failed = 0
+    for seed in range(chosen.seed, chosen.seed + chosen.programs):
+        found = difference(cells, seed, chosen.verbose)
+        if found:
+            failed += 1
+            print(found, flush=True)
+    kernel.close()
+    print(f"{chosen.programs} programs, {failed} with a difference")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
