@@ -153,7 +153,6 @@ _ARRAY: list[Callable[[Any, random.Random, list[Any]], object]] = [
     lambda thing, rng, things: thing.fill(rng.randrange(100)),
     lambda thing, rng, things: thing.__setitem__(slice(1, 3), rng.randrange(100)),
     lambda thing, rng, things: setattr(thing, "shape", (2, -1)),
-    lambda thing, rng, things: thing.resize((rng.choice([2, 5, 20]),), refcheck=False) if not thing.dtype.hasobject else None,
     lambda thing, rng, things: setattr(thing.flags, "writeable", False),
     lambda thing, rng, things: thing.sort(),
 ]

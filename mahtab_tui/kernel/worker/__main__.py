@@ -149,7 +149,8 @@ class Worker:
     def _limit_undo(self, frame: Frame) -> None:
         """How much can be undone: steps and megabytes."""
         history = late_import(f"{__package__}.undo.steps").UndoHistory
-        self._executor.undo = history(self._executor.namespace, frame["steps"], frame["megabytes"]) if frame["steps"] else None
+        undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
+        self._executor.undo, self._surroundings.watch_event = undo, undo.audit
 
     def _undo_steps(self, frame: Frame) -> None:
         undo = self._executor.undo

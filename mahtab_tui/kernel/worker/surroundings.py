@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, TextIO
 
@@ -46,6 +47,8 @@ class ProcessSurroundings:
         self._builtins.pop("_", None)
         self._stdin = sys.stdin
         self._pandas_fits = False
+        self.watch_event: Callable[[str, tuple[Any, ...]], None] | None = None
+        """Is told of each audit event while a cell runs."""
         self._open_streams()
         self._set_streams()
         interrupts.install()
@@ -127,6 +130,8 @@ class ProcessSurroundings:
                 os.dup2(self._pipe, fd)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if self.watch_event is not None and self._interrupts.running:
+            self.watch_event(event, args)
         if event in _FLUSH_BEFORE:
             self.flush()
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend

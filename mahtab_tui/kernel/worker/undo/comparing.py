@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..variables import described
 from .carrying import packed
-from .graph import Graph, Table
+from .graph import Graph, Table, ancestors
 from .isolated import written
 
 
@@ -77,24 +77,21 @@ class Witness:
         nodes, names = self._graph.nodes, self._roots.names
         alive = set(addresses(wanted.alive))
         changed = set(addresses(wanted.changed))
-        parents: dict[int, list[int]] = {}
-        for address, node in nodes.items():
-            for child in node.children:
-                parents.setdefault(child, []).append(address)
+        holders = self._graph.holders()
         # What holds something that is gone must be told, too: what stands at that address now is something else.
         pending = [address for address in nodes if address not in alive]
         while pending:
-            for parent in parents.get(pending.pop(), ()):
-                if parent in alive and parent not in changed:
-                    if any(part.prepare is not None for part in self._graph.kinds.parts(nodes[parent].value)):
-                        changed.add(parent)
+            for holder in holders.get(pending.pop(), ()):
+                if holder in alive and holder not in changed:
+                    if any(part.prepare is not None for part in self._graph.kinds.parts(nodes[holder].value)):
+                        changed.add(holder)
                     else:
-                        alive.discard(parent)
-                        pending.append(parent)
-        inside = self._labels(ancestors(changed | set(addresses(wanted.written)) | (nodes.keys() - alive), parents))
+                        alive.discard(holder)
+                        pending.append(holder)
+        inside = self._labels(ancestors(changed | set(addresses(wanted.written)) | (nodes.keys() - alive), holders))
         states = {address: self._state(nodes[address].value) for address in changed}
         gone = {name: value for name, value in names.items() if id(value) in nodes and id(value) not in alive}
-        payload, lost = self._packed(states, gone, alive, parents)
+        payload, lost = self._packed(states, gone, alive, holders)
         asked = [name for name in {*inside, *wanted.names} if name in names]
         return Carried(payload, inside, lost, {name: described(name, names[name]) for name in asked})
 
@@ -102,7 +99,7 @@ class Witness:
         return [part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None]
 
     def _packed(
-        self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], parents: dict[int, list[int]]
+        self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], holders: dict[int, list[int]]
     ) -> tuple[bytes, list[tuple[str, str]]]:
         """The states as bytes, without those that cannot be written, and the names that have these inside."""
         things: list[tuple[Any, Any]] = [*states.items(), *gone.items()]
@@ -116,7 +113,7 @@ class Witness:
         lost: dict[str, str] = {}
         for (key, _value), reason in zip(things, reasons):
             if reason:
-                names = [key] if type(key) is str else self._labels(ancestors([key], parents))
+                names = [key] if type(key) is str else self._labels(ancestors([key], holders))
                 lost.update((name, reason) for name in names)
         good = [thing for thing, reason in zip(things, reasons) if not reason]
         whole, _ = written(good, write)
@@ -128,18 +125,6 @@ class Witness:
         """The names, and the modules, whose objects are among these."""
         modules = [module for module in self._graph.kinds.modules if id(module) in reached]
         return [name for name, value in self._roots.names.items() if id(value) in reached] + [f"module {module.__name__}" for module in modules]
-
-
-def ancestors(start: Iterable[int], parents: dict[int, list[int]]) -> set[int]:
-    """These objects, and all that have one of them inside."""
-    reached = set(start)
-    pending = list(reached)
-    while pending:
-        for parent in parents.get(pending.pop(), ()):
-            if parent not in reached:
-                reached.add(parent)
-                pending.append(parent)
-    return reached
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list[str]:

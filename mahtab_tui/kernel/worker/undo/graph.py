@@ -57,6 +57,14 @@ class Graph:
             pending += inside
         return True
 
+    def holders(self) -> dict[int, list[int]]:
+        """The objects that have each object inside, by address."""
+        found: dict[int, list[int]] = {}
+        for address, node in self.nodes.items():
+            for child in node.children:
+                found.setdefault(child, []).append(address)
+        return found
+
     def _node(self, value: Any) -> tuple[Node, Values]:
         inside: Values = []
         fixed: list[bytes] = []
@@ -103,3 +111,15 @@ class Table(NamedTuple):
             start, size = node.block or (0, 0)
             rows.extend((address, id(type(node.value)), node.fixed, node.loose, start, size))
         return cls(rows)
+
+
+def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
+    """These objects, and all that have one of them inside."""
+    reached = set(start)
+    pending = list(reached)
+    while pending:
+        for holder in holders.get(pending.pop(), ()):
+            if holder not in reached:
+                reached.add(holder)
+                pending.append(holder)
+    return reached

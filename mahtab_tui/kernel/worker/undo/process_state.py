@@ -91,11 +91,15 @@ class ProcessState:
 
     def __init__(self) -> None:
         self._values = [_read(setting) for setting in _SETTINGS]
+        self._modules = len(sys.modules)
 
     def different(self) -> list[tuple[Setting, Any, Any]]:
         """What is different now: the setting, its value then, and its value now."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
-        return [(setting, then, now) for setting, then, now in found if then is not None and then != now]
+        different = [(setting, then, now) for setting, then, now in found if then is not None and then != now]
+        if len(sys.modules) != self._modules:  # libraries that were loaded have set some, and will not do so again
+            different = [each for each in different if each[0].label != "warnings.filters"]
+        return different
 
 
 def steps_back(different: list[tuple[Setting, Any, Any]]) -> list[tuple[Apply, Apply]]:

@@ -15,6 +15,7 @@ from .checkpoint import Checkpoint
 from .comparing import Carried, Described, Roots, Wanted, walk
 from .graph import Graph
 from .memory import Interval, OtherProcess, Span, since
+from .outside import NotRestored
 from .part import Apply
 from .tables import Block, block_of
 
@@ -24,13 +25,6 @@ COMPARING = 20.0
 
 MAKING = 10.0
 """Seconds for making objects again, and for making ready what puts them in place: that may run the user's own code."""
-
-
-class NotRestored(NamedTuple):
-    """Something that stays as it is."""
-
-    name: str
-    reason: str
 
 
 class Copy(NamedTuple):
@@ -50,6 +44,8 @@ class Plan(NamedTuple):
     states: list[tuple[Any, list[list[Any]]]]
     """Objects, and the values of their parts."""
     copies: list[Copy]
+    beside: list[tuple[Apply, Apply]]
+    """What else is put back: for each what does so, and what takes that back."""
     inside: list[str]
     """Names whose objects change inside."""
     not_restored: list[NotRestored]
@@ -90,6 +86,7 @@ class Comparison:
             {**self._roots.names, **gone},
             [(nodes[key].value, values) for key, values in pairs if type(key) is int],
             copies,
+            [],
             carried.changed,
             [NotRestored(*lost) for lost in carried.lost] + [NotRestored(name, "there was no time to compare it") for name in sorted(unseen)],
             carried.variables,
@@ -124,6 +121,7 @@ def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:
     """Put everything in place. Raises what went wrong, and then all is as it was."""
     ready = within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
+    ready += plan.beside
     before = dict(namespace)
     done: list[Apply] = []
     try:

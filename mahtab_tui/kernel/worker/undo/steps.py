@@ -8,13 +8,18 @@ import time
 from types import CodeType
 from typing import Any
 
+from ..limits import TooSlow
 from ..tracebacks import describe_safely
+from .beside import Beside
 from .checkpoint import Checkpoint, CheckpointError, fork
 from .comparing import Roots, Wanted, Witness
-from .graph import Graph
-from .memory import Interval, written
+from .graph import Graph, ancestors
+from .memory import Interval, UnreadableMemoryError, written
+from .outside import Deeds, NotRestored
+from .part import Apply
+from .process_state import ProcessState, steps_back
 from .reach import can_change_objects, names_in
-from .restoring import Comparison, NotRestored, Plan, carry_out, changes, differing_names
+from .restoring import Comparison, Plan, carry_out, changes, differing_names
 
 KEEPING = 0.003
 """Seconds before a cell for finding the objects that are kept alive."""
@@ -39,6 +44,10 @@ class Step:
         self.changes_inside = False
         """The cell can have changed something in place."""
         self.checkpoint: Checkpoint | None = None
+        self.process: ProcessState | None = None
+        self.beside: Beside | None = None
+        self.deeds = Deeds()
+        """What the cell has done outside."""
         self.failure = ""
         """Why there is no checkpoint."""
 
@@ -95,6 +104,7 @@ class UndoHistory:
     def _keep(self, step: Step, touched: tuple[str, ...]) -> None:
         step.changes_inside = True
         step.touched = touched
+        step.process = ProcessState()
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
@@ -102,6 +112,7 @@ class UndoHistory:
         early = [step.names[name] for name in touched if name in step.names]
         graph.add((*early, *step.names.values()), time.monotonic() + KEEPING, KEPT)
         step.kept = [node.value for node in graph.nodes.values()]
+        step.beside = Beside(step.kept)
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
         try:
             interval = Interval(blocks, written(blocks))
@@ -110,6 +121,11 @@ class UndoHistory:
             self._intervals[step.serial] = interval
         except (OSError, AttributeError) as error:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
+
+    def audit(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit event of the interpreter: what cells do outside is noted."""
+        if self._steps:
+            self._steps[-1].deeds.audit(event, args)
 
     # In a forked process.
 
@@ -138,24 +154,33 @@ class UndoHistory:
             return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
         except UndoError as error:
             return {"error": str(error)}
+        except TooSlow:
+            return {"error": "Nothing was changed: code of an object that has to be made again did not end in time."}
         except BaseException as error:  # an object of the user's, while it was made again
             return {"error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"}
 
     def preview(self, cell: int) -> dict[str, Any]:
         """What `undo` would do."""
-        plan, _ = self._plan(self._step(cell), self._steps)
-        return self._told(plan)
+        step = self._step(cell)
+        while True:
+            checkpoint = self._checkpoint_for(step, self._steps)
+            try:
+                return self._told(self._plan(step, self._steps))
+            except UndoError:  # with the next checkpoint, less can be undone: it will tell what
+                if self._checkpoint_for(step, self._steps) is checkpoint:
+                    raise
 
     def undo(self, cell: int) -> dict[str, Any]:
         """Everything is as it was before this cell."""
         step = self._step(cell)
-        plan, checkpoint = self._plan(step, self._steps)
+        plan = self._plan(step, self._steps)
         told = self._told(plan)
         before = self._new_step(0)
         gone = self._steps[self._steps.index(step) :]
+        checkpoint = self._checkpoint_for(step, self._steps)
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
-        self._keep(before, step.touched)
+        self._keep(before, _touched(gone))
         try:
             carry_out(plan, self._namespace, checkpoint)
         except BaseException:
@@ -170,9 +195,9 @@ class UndoHistory:
         if not self._redo:
             raise UndoError("There is nothing to redo: cells have run since the last undo, or nothing was undone.")
         before, gone = self._redo[-1]
-        plan, checkpoint = self._plan(before, [before])
+        plan = self._plan(before, [before])
         told = self._told(plan)
-        carry_out(plan, self._namespace, checkpoint)
+        carry_out(plan, self._namespace, before.checkpoint)
         self._redo.pop()
         self._ended += before.end()
         self._steps += gone
@@ -199,23 +224,50 @@ class UndoHistory:
             raise UndoError(f"Cell {cell} can no longer be undone: the oldest that can is cell {self._steps[0].cell}.")
         raise UndoError(f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already.")
 
-    def _plan(self, step: Step, steps: list[Step]) -> tuple[Plan, Checkpoint | None]:
+    def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
+        """The first checkpoint at or after a step: cells between them have changed nothing in place."""
+        return next((each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None), None)
+
+    def _plan(self, step: Step, steps: list[Step]) -> Plan:
         later = steps[steps.index(step) :]
         at = next((each for each in later if each.checkpoint is not None), None)
         before_at = later if at is None else later[: later.index(at)]
-        missing = [NotRestored("", _sentence(each.failure)) for each in before_at if each.changes_inside]
-        rebound = differing_names(self._namespace, step.names)
+        stays = [NotRestored("", _sentence(each.failure)) for each in before_at if each.changes_inside]
+        stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
+        plan = self._compared(step, at, later)
+        noted = next((each for each in later if each.changes_inside), None)
+        return self._with_beside(plan, noted, stays)
+
+    def _compared(self, step: Step, at: Step | None, later: list[Step]) -> Plan:
+        """The plan as far as the fork of `at` knows."""
         if at is None or at.checkpoint is None:
-            return Plan(step.names, [], [], [], missing, {}, Graph(self._namespace)), None
+            return Plan(step.names, [], [], [], [], [], {}, Graph(self._namespace))
         intervals = [interval for serial, interval in self._intervals.items() if serial > at.serial]
-        touched = tuple(dict.fromkeys(name for each in later for name in each.touched))
+        comparison = Comparison(self._namespace, self._roots(step), _touched(later))
         try:
-            plan = Comparison(self._namespace, self._roots(step), touched).plan(step.serial, at.checkpoint, intervals, rebound)
-        except CheckpointError as error:
+            return comparison.plan(step.serial, at.checkpoint, intervals, differing_names(self._namespace, step.names))
+        except (CheckpointError, UnreadableMemoryError) as error:
             self._ended += at.end()
             at.failure = f"the process that kept the state before cell {at.cell} has ended"
-            raise UndoError(str(error)) from None
-        return plan._replace(not_restored=missing + plan.not_restored), at.checkpoint
+            raise UndoError(f"{error} Nothing was changed.") from None
+
+    def _with_beside(self, plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
+        """The plan, with what the living process has noted by itself before the first cell that can have changed something in place."""
+        steps: list[tuple[Apply, Apply]] = []
+        inside = list(plan.inside)
+        if noted is not None and noted.process is not None:
+            settings = noted.process.different()
+            steps += steps_back(settings)
+            inside += [setting.label for setting, _, _ in settings]
+        if noted is not None and noted.beside is not None:
+            back, kept, threads = noted.beside.different()
+            steps += [(each.apply, each.take_back) for each in back]
+            holders = plan.graph.holders()
+            for each in back:
+                inside += _names_of(each.value, plan, holders)
+            stays = stays + threads
+            stays += [NotRestored(name, reason) for value, reason in kept for name in _names_of(value, plan, holders)]
+        return plan._replace(beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored)
 
     def _told(self, plan: Plan) -> dict[str, Any]:
         return {
@@ -223,6 +275,17 @@ class UndoHistory:
             "kept_as_is": [each._asdict() for each in plan.not_restored],
             "exact": not plan.not_restored,
         }
+
+
+def _touched(steps: list[Step]) -> tuple[str, ...]:
+    """The names that the cells of these steps mention."""
+    return tuple(dict.fromkeys(name for step in steps for name in step.touched))
+
+
+def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
+    """The names that have an object inside."""
+    reached = ancestors([id(value)], holders)
+    return [name for name, held in plan.names.items() if id(held) in reached]
 
 
 def _sentence(failure: str) -> str:

@@ -1,0 +1,101 @@
+"""What the living process notes by itself before a cell, because its fork could not tell it: positions in files, tables of polars, threads.
+
+A fork shares the position in a file. Polars never changes the data of a column that two tables share, so a second table keeps all of the first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..statics import descends, loaded
+from .outside import NotRestored
+from .part import Apply
+
+
+class Back(NamedTuple):
+    """One thing that can be put back."""
+
+    value: Any
+    """The object."""
+    apply: Apply
+    take_back: Apply
+
+
+class Beside:
+    """The state of these objects at one time."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._files: list[tuple[Any, Any]] = []
+        self._tables: list[tuple[Any, Any]] = []
+        self._threads = set(_threads())
+        stream = loaded("_io", "_IOBase")
+        tables = [loaded("polars", name) for name in ("DataFrame", "Series")]
+        for value in values:
+            cls = type(value)
+            if descends(cls, stream):
+                self._files.append((value, _position(value)))
+            elif any(cls is table for table in tables):
+                self._tables.append((value, value.clone()))
+
+    def different(self) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
+        """What can be put back; objects that cannot, and why; threads that still run."""
+        back = [found for found in (_table_back(value, then) for value, then in self._tables) if found is not None]
+        kept = []
+        for value, then in self._files:
+            now = _position(value)
+            if now == then:
+                continue
+            if then is None or now is None or then[0] != now[0]:
+                kept.append((value, "it was closed" if value.closed else "its position cannot be set back"))
+            elif then[1] is not None and now[1] is not None:
+                back.append(Back(value, _seek(value, then[1]), _seek(value, now[1])))
+            else:
+                kept.append((value, "what was written to a file stays"))
+        started = [thread for number, thread in _threads().items() if number not in self._threads]
+        return back, kept, [NotRestored(thread.name, "this thread was started, and still runs") for thread in started]
+
+
+def _threads() -> dict[int, Any]:
+    threading = sys.modules.get("threading")
+    return {} if threading is None else {thread.ident: thread for thread in threading.enumerate() if thread.ident is not None}
+
+
+def _position(value: Any) -> Any:
+    """Whether a file is open, its position where it can be set, and for a file that is written how far that is; None where it is not known."""
+    try:
+        if value.closed:
+            return (False, None, None)
+        if not value.seekable():
+            return (True, None, None)
+        if value.writable():
+            return (True, None, getattr(value, "buffer", value).tell())
+        return (True, value.tell(), None)
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _seek(value: Any, position: Any) -> Apply:
+    def apply() -> None:
+        value.seek(position)
+
+    return apply
+
+
+def _table_back(value: Any, then: Any) -> Back | None:
+    field = "_df" if hasattr(value, "_df") else "_s"
+    if _same_table(value, then):
+        return None
+    now = getattr(value, field)
+    return Back(value, lambda: setattr(value, field, getattr(then.clone(), field)), lambda: setattr(value, field, now))
+
+
+def _same_table(value: Any, then: Any) -> bool:
+    polars = sys.modules["polars"]
+    try:
+        if isinstance(value, polars.Series):
+            return bool(value.dtype == then.dtype and value.name == then.name and value.equals(then, check_names=True, null_equal=True))
+        return bool(value.schema == then.schema and list(value.columns) == list(then.columns) and value.equals(then, null_equal=True))
+    except Exception:  # columns of Python objects do not compare
+        return False

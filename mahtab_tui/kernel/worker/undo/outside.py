@@ -1,0 +1,83 @@
+"""What a cell does outside the kernel's memory, which no undo takes back: files, programs, connections. It is noted by name."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, NamedTuple
+
+MOST = 20
+"""Deeds of one cell that are noted by name."""
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_OURS = ("/dev/", "/proc/", "/sys/")
+_CACHES = ("__pycache__", f"{os.sep}.cache{os.sep}")
+
+
+class NotRestored(NamedTuple):
+    """Something that stays as it is."""
+
+    name: str
+    reason: str
+
+
+class Deeds:
+    """What was done outside since a cell began. The interpreter's audit events tell."""
+
+    def __init__(self) -> None:
+        self.noted: dict[NotRestored, None] = {}
+
+    def audit(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit event. Runs wherever it happens, so it does little, and never raises."""
+        read = _EVENTS.get(event)
+        if read is None or len(self.noted) > MOST:
+            return
+        try:
+            deed = read(args)
+        except Exception:  # arguments of the user's own classes
+            return
+        if deed is not None:
+            self.noted[deed] = None
+
+
+def _opened(args: tuple[Any, ...]) -> NotRestored | None:
+    path, mode, flags = args
+    if type(path) is int or not (_writes(mode) if type(mode) is str else flags & _WRITES):
+        return None
+    return _file(path, "the file was opened for writing, and stays as it is now")
+
+
+def _writes(mode: str) -> bool:
+    return any(sign in mode for sign in "wax+")
+
+
+def _file(path: Any, reason: str) -> NotRestored | None:
+    name = os.fsdecode(path)
+    return None if name.startswith(_OURS) or any(part in name for part in _CACHES) else NotRestored(name, reason)
+
+
+def _about_file(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
+    return lambda args: None if type(args[0]) is int else _file(args[0], reason)
+
+
+def _connected(args: tuple[Any, ...]) -> NotRestored:
+    address = args[1]
+    return NotRestored(":".join(map(str, address[:2])) if type(address) is tuple else str(address), "what was sent over this connection stays sent")
+
+
+def _program(args: tuple[Any, ...]) -> NotRestored:
+    command = args[1] if len(args) > 1 else args[0]
+    words = command if type(command) in (list, tuple) else [command]
+    return NotRestored(" ".join(map(os.fsdecode, words))[:80], "what this program has done stays")
+
+
+_EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
+    "open": _opened,
+    "os.remove": _about_file("the file was removed, and stays so"),
+    "os.rename": _about_file("it was renamed, and stays so"),
+    "os.mkdir": _about_file("the folder was made, and stays"),
+    "os.rmdir": _about_file("the folder was removed, and stays so"),
+    "os.truncate": _about_file("the file was cut, and stays so"),
+    "socket.connect": _connected,
+    "subprocess.Popen": _program,
+    "os.system": _program,
+}
