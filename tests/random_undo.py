@@ -46,7 +46,9 @@ def difference(cells: Cells, seed: int, verbose: bool = False) -> str:
         cells.kernel.redo()
         if _digest(cells) != states[-1]:
             found.append(f"seed {seed}: redo differs")
-            found += difflib.unified_diff(states[-1].splitlines(), _digest(cells).splitlines(), "before", "after", lineterm="", n=2) if verbose else ()
+            found += (
+                difflib.unified_diff(states[-1].splitlines(), _digest(cells).splitlines(), "before", "after", lineterm="", n=2) if verbose else ()
+            )
         cells.kernel.undo(numbers[back])
     now = _digest(cells)
     if now != states[back]:

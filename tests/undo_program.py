@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import importlib
 import random
 from collections.abc import Callable
 from typing import Any
 
 try:
-    import numpy
-    import pandas
+    numpy: Any = importlib.import_module("numpy")
+    pandas: Any = importlib.import_module("pandas")
 except ImportError:
-    numpy = pandas = None  # type: ignore[assignment]
+    numpy = pandas = None
 
 NAMES = [f"v{number}" for number in range(8)]
 
@@ -27,6 +28,9 @@ class Slotted:
     """An object with slots."""
 
     __slots__ = ("left", "right")
+
+    left: Any
+    right: Any
 
 
 class Items(list[Any]):

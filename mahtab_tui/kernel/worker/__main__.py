@@ -96,8 +96,10 @@ class Worker:
                 break
             if job["op"] == "undo":
                 self._undo(job)
-            else:
-                self._execute(job, None)
+                continue
+            self._execute(job, None)
+            if self._executor.undo is not None:
+                self._executor.undo.settle()
         self._loop.close()
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:

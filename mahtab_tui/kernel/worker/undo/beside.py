@@ -30,11 +30,11 @@ class Beside:
         self._files: list[tuple[Any, Any]] = []
         self._tables: list[tuple[Any, Any]] = []
         self._threads = set(_threads())
-        stream = loaded("_io", "_IOBase")
+        streams = [loaded("_io", name) for name in ("TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "FileIO")]
         tables = [loaded("polars", name) for name in ("DataFrame", "Series")]
         for value in values:
             cls = type(value)
-            if descends(cls, stream):
+            if any(descends(cls, stream) for stream in streams):
                 self._files.append((value, _position(value)))
             elif any(cls is table for table in tables):
                 self._tables.append((value, value.clone()))

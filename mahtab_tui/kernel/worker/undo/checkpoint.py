@@ -71,6 +71,13 @@ class Checkpoint:
         except OSError:  # somebody else has waited for it
             return True
 
+    def wait(self) -> None:
+        """Wait until nothing of it is left."""
+        try:
+            os.waitpid(self.pid, 0)
+        except OSError:  # somebody else has waited for it
+            return
+
 
 def fork(answer: Answer) -> Checkpoint:
     """Fork a checkpoint. `answer` makes answers to questions there. Raises `OSError`."""

@@ -60,9 +60,8 @@ class Carried(NamedTuple):
 class Witness:
     """Answers from a checkpoint. Made where it is forked, and works in the forked process."""
 
-    def __init__(self, namespace: dict[str, Any], cloudpickle: str = "") -> None:
+    def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
-        self._cloudpickle = cloudpickle
         self._graph = Graph(namespace)
         self._roots = Roots({}, ())
 

@@ -72,11 +72,13 @@ _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 def guarded(cls: type) -> Guarded | None:
     """The kind of a class that is left alone, by its bases; None for others."""
-    for base in mro_of(cls)[:-1]:
+    bases = mro_of(cls)[:-1]
+    if any(_name_of(base) in _IN_MEMORY and _module_of(base) == "_io" for base in bases):
+        return None
+    for base in bases:
         module, name = str(_module_of(base)), _name_of(base)
         for kind in _GUARDED:
-            meant = name in kind.names if kind.names else name not in _IN_MEMORY
-            if meant and any(module == each or module.startswith(each + ".") for each in kind.modules):
+            if (not kind.names or name in kind.names) and any(module == each or module.startswith(each + ".") for each in kind.modules):
                 return kind
     return None
 

@@ -66,6 +66,8 @@ class Kinds:
     def parts(self, value: Any) -> tuple[Part, ...]:
         """The parts of an object; none for what is only compared by identity."""
         cls = type(value)
+        if value is self._namespace:
+            return ()
         if is_class(value):
             return (CLASS,) if self.is_own_class(value) else ()
         if cls is types.ModuleType:

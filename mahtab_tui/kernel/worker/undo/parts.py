@@ -219,6 +219,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (classmethod, Part("method", lambda value: [value.__func__], None)),
     (property, Part("property", lambda value: [value.fget, value.fset, value.fdel], None)),
     (functools.partial, Part("partial", lambda value: [value.func, value.args, value.keywords], None)),
+    (memoryview, Part("view", lambda value: [value.obj], None)),
     (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
 )

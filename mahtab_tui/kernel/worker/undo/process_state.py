@@ -91,15 +91,21 @@ class ProcessState:
 
     def __init__(self) -> None:
         self._values = [_read(setting) for setting in _SETTINGS]
-        self._modules = len(sys.modules)
+        self._modules = len(_libraries())
 
     def different(self) -> list[tuple[Setting, Any, Any]]:
         """What is different now: the setting, its value then, and its value now."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
         different = [(setting, then, now) for setting, then, now in found if then is not None and then != now]
-        if len(sys.modules) != self._modules:  # libraries that were loaded have set some, and will not do so again
+        if len(_libraries()) != self._modules:  # libraries that were loaded have set some, and will not do so again
             different = [each for each in different if each[0].label != "warnings.filters"]
         return different
+
+
+def _libraries() -> set[str]:
+    """The packages that are loaded and do not belong to Python."""
+    standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
+    return {name.partition(".")[0] for name in list(sys.modules)} - standard
 
 
 def steps_back(different: list[tuple[Setting, Any, Any]]) -> list[tuple[Apply, Apply]]:

@@ -20,11 +20,13 @@ from .part import Apply
 from .process_state import ProcessState, steps_back
 from .reach import can_change_objects, names_in
 from .restoring import Comparison, Plan, carry_out, changes, differing_names
+from .tables import Block
+from .usage import MemoryUse, held_only, private_bytes
 
-KEEPING = 0.003
-"""Seconds before a cell for finding the objects that are kept alive."""
-KEPT = 5_000
-"""Objects, likewise."""
+KEPT = 3_000
+"""Objects that are found before a cell, to be kept alive."""
+KEEPING = 0.03
+"""Seconds for finding them, which suffice where the machine is not very busy."""
 NO_FORK = "Changes inside objects cannot be undone: this system cannot fork the kernel."
 
 
@@ -44,6 +46,8 @@ class Step:
         self.changes_inside = False
         """The cell can have changed something in place."""
         self.checkpoint: Checkpoint | None = None
+        self.blocks: frozenset[Block] = frozenset()
+        """The memory of arrays that there were."""
         self.process: ProcessState | None = None
         self.beside: Beside | None = None
         self.deeds = Deeds()
@@ -63,14 +67,18 @@ class Step:
 class UndoHistory:
     """Steps of one namespace, and undoing. Used on the thread that runs the cells."""
 
-    def __init__(self, namespace: dict[str, Any], most: int, megabytes: int = 0, no_fork: str = "", cloudpickle: str = "") -> None:
+    def __init__(self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = "") -> None:
         self._namespace = namespace
         self._most = most
         self._bytes = megabytes * 2**20
-        self._cloudpickle = cloudpickle
         self._steps: list[Step] = []
         self._redo: list[tuple[Step, list[Step]]] = []
         """States before each undo, and the steps that it took away."""
+        self._use = MemoryUse()
+        self._held = 0
+        """Bytes of arrays that only steps need."""
+        self._dropped = (0, "")
+        """The last cell that can no longer be undone because of a limit, and of which one."""
         self._serial = 0
         self._ended: list[Checkpoint] = []
         """Checkpoints of which something may be left."""
@@ -87,7 +95,7 @@ class UndoHistory:
         self._forget_redo()
         self._steps.append(self._new_step(cell))
         while len(self._steps) > self._most:
-            self._ended += self._steps.pop(0).end()
+            self._drop_oldest(f"{self._most} cells can be undone (undo_steps)")
         self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
         oldest = self._steps[0].serial
         self._intervals = {serial: interval for serial, interval in self._intervals.items() if serial > oldest}
@@ -110,13 +118,18 @@ class UndoHistory:
             return
         graph = Graph(self._namespace, states=False)
         early = [step.names[name] for name in touched if name in step.names]
-        graph.add((*early, *step.names.values()), time.monotonic() + KEEPING, KEPT)
+        graph.add((*early, *graph.kinds.modules, *step.names.values()), time.monotonic() + KEEPING, KEPT)
         step.kept = [node.value for node in graph.nodes.values()]
         step.beside = Beside(step.kept)
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
+        step.blocks = blocks
+        self._held = held_only((each.blocks for each in self._steps), blocks)
+        while self._held > self._bytes and len(self._steps) > 1:
+            self._drop_for_memory()
+            self._held = held_only((each.blocks for each in self._steps), blocks)
         try:
             interval = Interval(blocks, written(blocks))
-            witness = Witness(self._namespace, self._cloudpickle)
+            witness = Witness(self._namespace)
             step.checkpoint = fork(lambda question: self._answer(witness, question))
             self._intervals[step.serial] = interval
         except (OSError, AttributeError) as error:
@@ -126,6 +139,28 @@ class UndoHistory:
         """An audit event of the interpreter: what cells do outside is noted."""
         if self._steps:
             self._steps[-1].deeds.audit(event, args)
+
+    def settle(self) -> None:
+        """A cell is over, and nothing waits: keep to the memory that is allowed."""
+        while self._pids() and self._use.due(self._bytes):
+            if self._use.measure(self._pids()) + self._held <= self._bytes or len(self._steps) < 2:
+                return
+            self._drop_for_memory()
+
+    def _drop_for_memory(self) -> None:
+        self._drop_oldest(f"{self._bytes // 2**20} MB may be kept for undo (undo_memory)")
+        for checkpoint in self._ended:
+            checkpoint.wait()
+        self._ended = []
+        self._use.forget()
+
+    def _drop_oldest(self, why: str) -> None:
+        step = self._steps.pop(0)
+        self._dropped = (step.cell, why)
+        self._ended += step.end()
+
+    def _pids(self) -> list[int]:
+        return [step.checkpoint.pid for step in self._steps if step.checkpoint is not None]
 
     # In a forked process.
 
@@ -146,7 +181,7 @@ class UndoHistory:
 
     def steps(self) -> list[dict[str, Any]]:
         """The cells whose start can be gone back to, the oldest first."""
-        return [{"cell": step.cell, "bytes": _private_bytes(step.checkpoint)} for step in self._steps]
+        return [{"cell": step.cell, "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid)} for step in self._steps]
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
         """The answer to the host: a ``value``, or the sentence of an ``error``."""
@@ -220,8 +255,8 @@ class UndoHistory:
         for step in self._steps:
             if step.cell == cell:
                 return step
-        if self._steps and cell < self._steps[0].cell:
-            raise UndoError(f"Cell {cell} can no longer be undone: the oldest that can is cell {self._steps[0].cell}.")
+        if self._steps and cell <= self._dropped[0]:
+            raise UndoError(f"Cell {cell} can no longer be undone, because {self._dropped[1]}. The oldest that can is cell {self._steps[0].cell}.")
         raise UndoError(f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already.")
 
     def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
@@ -290,14 +325,3 @@ def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str
 
 def _sentence(failure: str) -> str:
     return f"Changes inside objects stay: {failure}."
-
-
-def _private_bytes(checkpoint: Checkpoint | None) -> int:
-    """The memory that only this process has; 0 where that is not known."""
-    if checkpoint is None:
-        return 0
-    try:
-        with open(f"/proc/{checkpoint.pid}/smaps_rollup", encoding="ascii") as lines:
-            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
-    except OSError:
-        return 0
