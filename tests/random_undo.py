@@ -11,6 +11,7 @@ import random
 import sys
 from pathlib import Path
 
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 
@@ -76,7 +77,10 @@ def main() -> int:
     cells = prepared(Cells(kernel, host), chosen.verbose)
     failed = 0
     for seed in range(chosen.seed, chosen.seed + chosen.programs):
-        found = difference(cells, seed, chosen.verbose)
+        try:
+            found = difference(cells, seed, chosen.verbose)
+        except (AssertionError, KernelError) as error:
+            found = f"seed {seed}: {error}"
         if found:
             failed += 1
             print(found, flush=True)

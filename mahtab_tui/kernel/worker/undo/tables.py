@@ -78,20 +78,34 @@ def _put_array(array: Any, values: Values) -> Apply:
             if plain.size == math.prod(shape):
                 numpy_array.shape.__set__(array, shape)
             else:
-                numpy_array.flags.__get__(array).writeable = True
+                _set_writeable(array, True)
                 numpy_array.resize(array, shape, refcheck=False)
             plain = _plain(array)
         if plain.strides != strides:
             numpy_array.strides.__set__(array, strides)
         if items:
-            plain.flags.writeable = True
+            _set_writeable(array, True)
+            plain = _plain(array)
             flat = plain.ravel(order="K")
             for place, item in enumerate(items):
                 flat[place] = item
-        if plain.flags.writeable != writeable:
-            numpy_array.flags.__get__(array).writeable = writeable
+        _set_writeable(array, writeable)
 
     return apply
+
+
+def _set_writeable(array: Any, writeable: bool) -> None:
+    """A view of an array that must not be written is made writeable only while the array may be."""
+    numpy_array = loaded("numpy", "ndarray")
+    flags, base = numpy_array.flags.__get__(array), numpy_array.base.__get__(array)
+    if flags.writeable == writeable:
+        return
+    locked = writeable and descends(type(base), numpy_array) and not numpy_array.flags.__get__(base).writeable
+    if locked:
+        _set_writeable(base, True)
+    flags.writeable = writeable
+    if locked:
+        _set_writeable(base, False)
 
 
 _MANAGER = ("axes", "blocks")
