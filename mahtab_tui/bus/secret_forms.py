@@ -69,10 +69,10 @@ class Forms:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
             return [SecretSpan(0, len(text))]
-        found = [span for noise in _noises(text) for span in self._long_ones(_Removed(noise, text))]
+        found = [span for noise in _noises(text) for span in self._long_ones(_ReducedText(noise, text))]
         if words and self._words:
             noises = (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
-            found += [span for noise in noises for span in self._single_words(_Removed(noise, text))]
+            found += [span for noise in noises for span in self._single_words(_ReducedText(noise, text))]
         return _merged(found)
 
     def begun(self, text: str) -> tuple[int, int]:
@@ -82,7 +82,7 @@ class Forms:
         """
         start, shown = len(text), 0
         near = max(0, len(text) - REACH)
-        removed = _Removed(_NOISE_IN_LINE, text[near:])
+        removed = _ReducedText(_NOISE_IN_LINE, text[near:])
         for form in self._beginnings:
             place = max(0, len(removed.bare) - len(form) + 1)
             while (place := removed.bare.find(form[0], place)) >= 0:
@@ -93,18 +93,18 @@ class Forms:
                 place += 1
         return start, shown
 
-    def _long_ones(self, removed: _Removed) -> list[SecretSpan]:
+    def _long_ones(self, removed: _ReducedText) -> list[SecretSpan]:
         bare = removed.bare
         needles = [needle for needle in self._long if needle in bare]
         return [removed.span(place) for needle in needles for place in _places(bare, needle, self._long[needle])]
 
-    def _single_words(self, removed: _Removed) -> list[SecretSpan]:
+    def _single_words(self, removed: _ReducedText) -> list[SecretSpan]:
         bare = removed.bare
         places = ((word, place) for word in self._words for place in _places(bare, word, (word,)))
         return [removed.span(place) for word, place in places if _stands_alone(bare, place, word)]
 
 
-class _Removed:
+class _ReducedText:
     """A text without the matches of a pattern, and the original positions of its characters."""
 
     def __init__(self, noise: re.Pattern[str], text: str) -> None:

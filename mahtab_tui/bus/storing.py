@@ -27,7 +27,7 @@ class StoreError(Exception):
     """The store failed; the message is a sentence for the user."""
 
 
-class TakenOver(StoreError):
+class SessionTakenOver(StoreError):
     """Another program writes the session now; this one has stopped."""
 
 
@@ -140,7 +140,7 @@ class StoreHandler(logging.Handler):
                 self._kept.discard(key)
             if partials:
                 self._write_partials()
-        except TakenOver:
+        except SessionTakenOver:
             self._over = True
             self._queue.clear()
             self._partials.clear()

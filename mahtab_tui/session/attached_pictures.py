@@ -18,7 +18,7 @@ Shown = Callable[[int], Sequence[str]]
 """Returns the pictures that a cell, by number, has displayed (base64). Raises `StoreError`."""
 
 
-class Sized(NamedTuple):
+class SizedPicture(NamedTuple):
     """A picture with its size."""
 
     picture: Picture
@@ -35,7 +35,7 @@ def measured_file(path: Path) -> str | None:
         return _in_words(size_from_head(file), os.fstat(file.fileno()).st_size)
 
 
-def picture_of_file(path: Path) -> Sized:
+def picture_of_file(path: Path) -> SizedPicture:
     """Load the picture in a file. Raises `PictureError` and `OSError`."""
     with opened(path) as file:
         data = file.read(LARGEST_FILE + 1)
@@ -54,7 +54,7 @@ def measured_variable(kernel: Kernel, name: str) -> str | None:
     return f"{width:,} × {height:,} px" if width else "drawn when sent"
 
 
-def picture_of_variable(kernel: Kernel, name: str) -> Sized:
+def picture_of_variable(kernel: Kernel, name: str) -> SizedPicture:
     """Draw a variable's picture, which may run its own code. Raises `PictureError` and `KernelError`."""
     return _sized(Look(kernel).picture((("name", name),)))
 
@@ -64,16 +64,16 @@ def measured_here(data: str) -> str:
     return _in_words(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
 
 
-def picture_here(data: str) -> Sized:
+def picture_here(data: str) -> SizedPicture:
     """Load a displayed picture. Raises `PictureError`."""
     return _sized(base64.b64decode(data))
 
 
-def _sized(data: bytes) -> Sized:
+def _sized(data: bytes) -> SizedPicture:
     was, picture = size_from_head(io.BytesIO(data)), scaled(data)
     of = "" if max(was.width, was.height) == max(picture.width, picture.height) else f" of {was.width:,} × {was.height:,}"
     frame = ", first frame" if was.moves else ""
-    return Sized(picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}")
+    return SizedPicture(picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}")
 
 
 def _in_words(measures: PictureSize, size: int) -> str:

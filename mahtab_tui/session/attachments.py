@@ -16,7 +16,6 @@ from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, Picture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
-from mahtab_tui.session.attached_paths import LeadsOut, MentionedPath, followed
 from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mentions
 
 CELL = "cell"
@@ -25,6 +24,18 @@ TOGETHER = 4 * texts.LONGEST
 """Limit of all attachments of a question, in characters."""
 _CELLS = 20
 """Limit of cells in one mention."""
+
+
+class LinkLeadsOut(Exception):
+    """A link leads out of its folder. The message says where, and how to send the file anyway."""
+
+
+class MentionedPath(NamedTuple):
+    """A file or folder, with all links followed."""
+
+    path: Path
+    link_to: str
+    """The real location, relative to the folder, if the path contains a link; else empty."""
 
 
 class Attachment(NamedTuple):
@@ -107,7 +118,7 @@ class Attachments:
             path, link_to = self._place(mention.name)
             about = os.stat(path)
             size = pictures.measured_file(path) if stat.S_ISREG(about.st_mode) else None
-        except (PictureError, LeadsOut) as error:
+        except (PictureError, LinkLeadsOut) as error:
             return MentionChip(mention.label, str(error), missing=True)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
@@ -149,7 +160,7 @@ class Attachments:
         return Path(self._kernel.info().cwd, os.path.expanduser(name))
 
     def _place(self, name: str) -> MentionedPath:
-        """Resolve a path. Raises `LeadsOut` and `OSError`."""
+        """Resolve a path. Raises `LinkLeadsOut` and `OSError`."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().cwd)))
 
     def _attachments(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
@@ -159,7 +170,7 @@ class Attachments:
             if self._is_cells(mention):
                 return self._of_cells(mention, chip)
             return [self._attachment(mention, chip, stopped)]
-        except (KernelError, StoreError, PictureError, LeadsOut) as error:
+        except (KernelError, StoreError, PictureError, LinkLeadsOut) as error:
             return [Attachment(chip.label, "", problem=str(error))]
         except BinaryFile:
             return [Attachment(chip.label, chip.size, problem="a binary file")]
@@ -208,3 +219,17 @@ class Attachments:
 def _cells(mention: Mention) -> range:
     assert mention.start is not None
     return range(mention.start, min(mention.start + _CELLS, (mention.start if mention.end is None else mention.end) + 1))
+
+
+def followed(named: Path, projects: Iterable[Path]) -> MentionedPath:
+    """Resolve an absolute path, which need not exist.
+
+    projects: folders that links must not leave. Links outside of them must stay in their own folder. Raises `LinkLeadsOut`.
+    """
+    named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
+    folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
+    root = Path(os.path.realpath(folder))
+    if not real.is_relative_to(root):
+        raise LinkLeadsOut(f"a link to {real}, which is outside of {folder}; write {Mention('path', str(real)).label} to send it")
+    inside = real.relative_to(root)
+    return MentionedPath(real, "" if inside == named.relative_to(folder) else str(inside))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.handlers import StoreError, TakenOver
+from mahtab_tui.bus.handlers import SessionTakenOver, StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
@@ -82,7 +82,7 @@ class SqliteStore:
     """The records of one session. The file is opened at the first record, so an empty session leaves nothing behind."""
 
     def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: Claim | None = None) -> None:
-        """claim: the right to write the session; once it is lost, every write raises `TakenOver`."""
+        """claim: the right to write the session; once it is lost, every write raises `SessionTakenOver`."""
         self.path = path
         self.claim = claim
         self.session = session
@@ -161,7 +161,7 @@ class SqliteStore:
                     self._identity = file_identity(self.path)
                 with transaction(connection):
                     if self.claim is not None and self.claim.lost:
-                        raise TakenOver("Another program now writes this session.")
+                        raise SessionTakenOver("Another program now writes this session.")
                     if fresh:
                         self._begin(connection)
                     yield connection

@@ -13,7 +13,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.graphics import drawings, half_blocks
+from mahtab_tui.tui.graphics import half_blocks
 from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.records import made
@@ -22,6 +22,9 @@ from tests.tui.test_overlay import cell, png
 from tests.tui.transcript_app import PaneApp, cells, shown
 
 SIZE = (60, 20)
+
+
+DRAW = half_blocks.half_blocks
 
 
 class Held:
@@ -36,13 +39,13 @@ class Held:
         self.begun.append((picture.columns, picture.rows))
         self.threads.append(threading.current_thread())
         assert self.go_on.acquire(timeout=30)
-        return half_blocks.half_blocks(picture, console)
+        return DRAW(picture, console)
 
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     held = Held()
-    monkeypatch.setattr(drawings, "half_blocks", held)
+    monkeypatch.setattr(half_blocks, "half_blocks", held)
     yield held
     held.go_on.release(100)
 

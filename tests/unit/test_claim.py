@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import TakenOver
+from mahtab_tui.bus.handlers import SessionTakenOver
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.store.claim import Claim, HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.sqlite import SqliteStore, load_records
@@ -84,10 +84,10 @@ def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other
     second = SqliteStore(path, "abc", claim=take_over("abc"))
     assert first.claim is not None
     assert first.claim.lost
-    with pytest.raises(TakenOver):
+    with pytest.raises(SessionTakenOver):
         first.append(made(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
     for partial in (made(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
-        with pytest.raises(TakenOver):
+        with pytest.raises(SessionTakenOver):
             first.partial("k", partial)
     assert first.output(1) is None, "another program's cell may have this number"
     first.claim.release()

@@ -38,7 +38,7 @@ class _Graphics(NamedTuple):
     stops: int
 
 
-class _Encoded(NamedTuple):
+class _EncodedPicture(NamedTuple):
     """An encoded picture; without number and pieces if encoding has failed."""
 
     number: int = 0
@@ -56,7 +56,7 @@ class Overlay:
         self._wanted: list[PicturePart] = []
         self._drawn: dict[PicturePart, str] = {}
         """The drawn parts, with the sequence that removes each. Sixel's have none: they vanish when their cells are painted."""
-        self._ready: dict[Hashable, _Encoded] = {}
+        self._ready: dict[Hashable, _EncodedPicture] = {}
         self._encoding = False
         self._numbers = count(1)
         self._timer: Timer | None = None
@@ -125,12 +125,12 @@ class Overlay:
                 _step_back()
                 ready, data = _encoded(part, graphics, number)
             except Exception:  # the thread's outermost frame: the half blocks stay
-                ready, data = _Encoded(), ""
+                ready, data = _EncodedPicture(), ""
             self._app.call_later(self._add_encoded, graphics, key, ready, data)
 
         threading.Thread(target=encode, name="graphics", daemon=True).start()
 
-    def _add_encoded(self, graphics: _Graphics, key: Hashable, ready: _Encoded, data: str) -> None:
+    def _add_encoded(self, graphics: _Graphics, key: Hashable, ready: _EncodedPicture, data: str) -> None:
         self._encoding = False
         wanted = {self._key(part) for part in self._wanted}
         terminal = self._app.terminal
@@ -145,7 +145,7 @@ class Overlay:
         if number := self._ready.pop(key).number:
             terminal.send(kitty_forgotten(number))
 
-    def _place(self, terminal: Terminal, graphics: _Graphics, part: PicturePart, ready: _Encoded) -> str:
+    def _place(self, terminal: Terminal, graphics: _Graphics, part: PicturePart, ready: _EncodedPicture) -> str:
         """Draw a part; returns the sequence that removes it."""
         pieces: Iterable[GraphicsPiece] = ready.pieces
         removal = ""
@@ -172,13 +172,13 @@ def _step_back() -> None:
         os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
-def _encoded(part: PicturePart, graphics: _Graphics, number: int) -> tuple[_Encoded, str]:
+def _encoded(part: PicturePart, graphics: _Graphics, number: int) -> tuple[_EncodedPicture, str]:
     """Encode a picture, or a part of it; returns it with the data to send to the terminal first."""
     from PIL.Image import Resampling
 
     picture, (across, down) = part.picture, graphics.cell
     image = picture.scaled(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
     if graphics.protocol == "kitty":
-        return _Encoded(number=number), kitty(image, number)
+        return _EncodedPicture(number=number), kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
-    return _Encoded(pieces=tuple(sixel(cut, graphics.cell, graphics.colours, graphics.largest))), ""
+    return _EncodedPicture(pieces=tuple(sixel(cut, graphics.cell, graphics.colours, graphics.largest))), ""

@@ -24,10 +24,9 @@ from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.hint import Hint
-from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
+from mahtab_tui.tui.panes.editor.input_history import HistoryCursors, InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
-from mahtab_tui.tui.panes.editor.recall import HistoryCursors
 from mahtab_tui.tui.panes.editor.suggestion import Suggest
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.widgets.find_row import FindRow

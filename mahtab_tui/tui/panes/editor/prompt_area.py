@@ -13,10 +13,10 @@ from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion import Complete, Completer
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.panes.editor.input_history import HistoryCursors
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pastes import Pastes
 from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, straightened
-from mahtab_tui.tui.panes.editor.recall import HistoryCursors
 from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester, Suggest
 from mahtab_tui.tui.slash import SlashCompletions
 

@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
 
-from mahtab_tui.tui.panes.namespace.variable_row import VariableRow
-from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
+from mahtab_tui.tui.panes.namespace.variable_rows import VariableRow, VariableRows
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, fitted
 

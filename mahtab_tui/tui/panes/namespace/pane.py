@@ -15,8 +15,7 @@ from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
 from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
-from mahtab_tui.tui.panes.namespace.variable_row import VariableRow
-from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRows
+from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows
 from mahtab_tui.tui.port import NamespacePort
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView

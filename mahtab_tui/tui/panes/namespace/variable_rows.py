@@ -2,12 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+import time
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.records import Namespace, Record
-from mahtab_tui.tui.panes.namespace.changes import NamespaceChanges
-from mahtab_tui.tui.panes.namespace.variable_row import VariableRow, row_of
+from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Record
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import CHANGE_SIGNS
+
+
+class VariableRow(NamedTuple):
+    """One variable of the namespace."""
+
+    name: str
+    """The unsanitised name; draw `label` instead."""
+    type: str
+    summary: str
+    kind: str
+    party: str
+    cell: int
+    perhaps: bool
+    """Whether a later cell may have changed it in place."""
+    number: int
+    """The number of the change; a higher one is more recent."""
+    time: float
+    """When it changed, in seconds since the epoch."""
+    guest: int | None = None
+    """The number of the colour of the agent who changed it."""
+    sign: str = ""
+    """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
+
+    @property
+    def shown_name(self) -> str:
+        """The name with its sign."""
+        return f"{self.sign} {self.label}" if self.sign else self.label
+
+    @property
+    def label(self) -> str:
+        """The name, safe to draw in one line."""
+        return one_line(self.name)
+
+    @property
+    def by(self) -> str:
+        """Who created or last changed it, and in which cell; with a ``?`` if a later cell may have changed it."""
+        return f"{self.party} {self.cell}{'?' if self.perhaps else ''}" if self.cell else self.party
+
+    @property
+    def clock(self) -> str:
+        """When it changed, as ``12:34``; empty if no cell created it."""
+        return time.strftime("%H:%M", time.localtime(self.time)) if self.cell else ""
+
+    @property
+    def special(self) -> bool:
+        """Whether it is hidden by default: modules, functions, classes and private names."""
+        return self.kind != "data" or self.name.startswith("_")
+
+
+def row_of(record: Namespace, change: Change, number: int) -> VariableRow:
+    """Convert a change of a `namespace` record."""
+    return VariableRow(
+        name=change.name,
+        type=plain(change.type or ""),
+        summary=plain(change.summary or ""),
+        kind=change.kind or "data",
+        party=plain(record.party or ""),
+        cell=record.cell or 0,
+        perhaps=change.change == "perhaps",
+        number=number,
+        time=record.time,
+        guest=record.guest,
+    )
+
+
+class NamespaceChanges:
+    """The rows of the variables that one cell changed, with old and new values."""
+
+    def __init__(self) -> None:
+        self.by = ""
+        """The author and number of the cell; empty if there was none."""
+        self.rows: list[VariableRow] = []
+        self._cell: int | None = None
+
+    def fold(self, record: Record, known: Mapping[str, VariableRow]) -> bool:
+        """Add a record; returns whether the rows have changed. known: the namespace before the record."""
+        if isinstance(record, AssistantReplOut) and record.status is not None:
+            self._cell, self.by, self.rows = record.cell, f"{plain(record.party or '')} {record.cell or ''}".strip(), []
+            return True
+        if not isinstance(record, Namespace):
+            return False
+        if record.fresh:
+            self._cell, self.by, self.rows = None, "", []
+            return True
+        if record.cell is None or record.cell != self._cell or record.restored:
+            return False
+        self.rows = [_compared(row_of(record, change, place), change, known) for place, change in enumerate(record.changes)]
+        return True
+
+
+def _compared(row: VariableRow, change: Change, known: Mapping[str, VariableRow]) -> VariableRow:
+    """Add the previous type and value to a row."""
+    row = row._replace(perhaps=False)  # its sign shows this
+    sign = CHANGE_SIGNS.get(change.change, "~")
+    before = known.get(row.name)
+    if sign == "−":
+        return row._replace(sign=sign, type=before.type if before else "", summary=before.summary if before else "")
+    if before is None or sign == "+" or (before.type, before.summary) == (row.type, row.summary):
+        return row._replace(sign=sign)
+    kind = row.type if before.type == row.type else f"{before.type} → {row.type}"
+    return row._replace(sign=sign, type=kind, summary=f"{before.summary} → {row.summary}")
+
 
 Sort = Literal["recency", "name", "type"]
 SORTS: tuple[Sort, ...] = ("recency", "name", "type")

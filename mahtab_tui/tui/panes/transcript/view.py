@@ -15,7 +15,7 @@ from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.cell_output.picture import mark_unreadable
-from mahtab_tui.tui.graphics.drawings import Drawings
+from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.late_imports import LateImports
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry

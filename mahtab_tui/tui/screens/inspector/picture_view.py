@@ -17,7 +17,7 @@ from textual.strip import Strip
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.commands.output import PICTURE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.graphics.drawings import Drawings
+from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 from mahtab_tui.tui.system_viewer import open_picture

@@ -1,4 +1,4 @@
-"""The editor's input history: read once and written on a thread, so that no key waits for the disk."""
+"""The editor's input history: read once and written on a thread, and a cursor that moves through it with Up and Down."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from queue import SimpleQueue
 from typing import Protocol
 
+from mahtab_tui.session.inbox import Mode
 from mahtab_tui.store.history import HistoryEntry
 
 _PATIENCE = 1.0
@@ -54,3 +55,47 @@ class Inputs:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
         while (entry := self._to_write.get()) is not None:
             self._history.add(*entry)
+
+
+class HistoryCursor:
+    """A position in the history; 0 is the draft. Changes to earlier inputs are kept until an input is entered."""
+
+    def __init__(self) -> None:
+        self._place = 0
+        self._changed: dict[int, str] = {}
+
+    def step(self, step: int, inputs: list[str], present: str) -> str | None:
+        """Move to an older (1) or newer (-1) input and return it; None if there is none. inputs: newest first. present: the current text."""
+        place = self._place + step
+        if not 0 <= place <= len(inputs):
+            return None
+        self._changed[self._place] = present
+        self._place = place
+        return self._changed.get(place, inputs[place - 1])
+
+    def reset(self) -> None:
+        """Return to the draft, and forget changes."""
+        self._place = 0
+        self._changed.clear()
+
+
+class HistoryCursors:
+    """A cursor for each mode."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._walks: dict[Mode, HistoryCursor] = {"python": HistoryCursor(), "ask": HistoryCursor()}
+
+    def step(self, step: int, mode: Mode, present: str) -> str | None:
+        """Move through the inputs of a mode; see `HistoryCursor.step`."""
+        return self._walks[mode].step(step, self._inputs.of(mode), present)
+
+    def entered(self, text: str, mode: Mode) -> None:
+        """Add an input at once, because the key after Enter may be Up."""
+        self._inputs.add(text, mode)
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the draft in all modes."""
+        for walk in self._walks.values():
+            walk.reset()
