@@ -57,7 +57,6 @@ class LeftOut:
         self._replaced: set[str] = set()
 
     def fold(self, record: Record) -> None:
-        """Add a record."""
         if isinstance(record, records.Hide):
             (self._hidden.add if record.hidden else self._hidden.discard)(record.entry)
         elif isinstance(record, records.Replace):

@@ -37,7 +37,6 @@ class Partial:
         """Whether a piece came since the partial was last stored."""
 
     def add(self, piece: StoredStream) -> None:
-        """Add a piece."""
         if self._length >= LIMIT:
             return
         kind, text = piece.kind, piece.text

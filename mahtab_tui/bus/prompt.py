@@ -55,7 +55,6 @@ class PromptHandler(logging.Handler):
             self._remember(records.Kernel(RESUMED))
 
     def take(self, record: Record) -> None:
-        """Add a record."""
         self.left_out.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
         if not isinstance(record, records.Hide | records.Replace) and (of_agent or not isinstance(record, _MESSAGES)):

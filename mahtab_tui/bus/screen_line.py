@@ -99,7 +99,6 @@ def change(before: Graphic, now: Graphic) -> str:
 
 @lru_cache(maxsize=4096)
 def width(char: str) -> int:
-    """Return how many columns a character takes."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -98,7 +98,6 @@ class StoreHandler(logging.Handler):
         self._tell()
 
     def flush(self) -> None:
-        """Write all waiting records."""
         with self._guard:
             self._write(partials=True)
 

@@ -14,7 +14,7 @@ from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures
-from mahtab_tui.session.joined_agents import AgentCall, CallDeclined, CallRefused, JoinedAgent
+from mahtab_tui.session.joined_agents import AgentCall, AgentCallDeclined, AgentCallRefused, JoinedAgent
 from mahtab_tui.session.undo import cells_named
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ class AgentCalls:
         }
 
     def serve(self, agent: JoinedAgent, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call with a JSON value. Calls of a paused agent wait. Raises `CallRefused`."""
+        """Answer a call with a JSON value. Calls of a paused agent wait. Raises `AgentCallRefused`."""
         served = self._serve.get(what)
         if served is None:
-            raise CallRefused(f"The session knows no {what!r}.")
+            raise AgentCallRefused(f"The session knows no {what!r}.")
         agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(agent, call)
             return self._session.secrets.masked(served(agent, call, args))
         except KernelError as error:
-            raise CallRefused(self._session.secrets.mask(str(error))) from None
+            raise AgentCallRefused(self._session.secrets.mask(str(error))) from None
         finally:
             agent.calls.discard(call)
 
@@ -64,7 +64,7 @@ class AgentCalls:
         if session.approval == "ask" and not agent.trusted:
             try:
                 approved = session.joined_agents.approved(agent, call, request, code)
-            except CallDeclined as error:
+            except AgentCallDeclined as error:
                 return {"declined": str(error)}
             changed, code = approved != code, approved
         run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), follow=bool(args.get("follow")))
@@ -131,17 +131,17 @@ class AgentCalls:
         }
 
     def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval. Raises `CallDeclined` and `CallRefused`."""
+        """Ask the user about an action on the environment, which always needs approval. Raises `AgentCallDeclined` and `AgentCallRefused`."""
         agents = self._session.joined_agents
         action = self._checked(agent, action)
         agents.approved(agent, call, agents.new_call(), action, is_code=False)
 
     def _checked(self, agent: JoinedAgent, code: str) -> str:
-        """Return code, or a description of an action, with Python's line ends. Raises `CallRefused` if it holds dangerous characters."""
+        """Return code, or a description of an action, with Python's line ends. Raises `AgentCallRefused` if it holds dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {agent.name} was not run. {why}", "warning")
-            raise CallRefused(f"The code was not run. {why}")
+            raise AgentCallRefused(f"The code was not run. {why}")
         return code
 
 
@@ -178,13 +178,13 @@ class _Run:
         try:
             with self._call.stoppable(stop):
                 self._moved.wait()
-        except CallRefused:
+        except AgentCallRefused:
             stop()
             raise
         if self._withdrawn:
             return {"declined": "declined: the user removed the code from the queue"}
         if self._failure:
-            raise CallRefused(self._failure)
+            raise AgentCallRefused(self._failure)
         if self._ended is None:
             output = "".join(self._printed)
             return {

@@ -24,11 +24,11 @@ COLOURS = 4
 _NAME = re.compile(r"[^a-z0-9-]+")
 
 
-class CallRefused(Exception):
+class AgentCallRefused(Exception):
     """The call is not served; the message is a sentence for the agent."""
 
 
-class CallDeclined(CallRefused):
+class AgentCallDeclined(AgentCallRefused):
     """The user declined the call."""
 
 
@@ -58,10 +58,10 @@ class AgentCall:
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Let `cancel` call `stop` within this context. Raises `CallRefused` if the call was cancelled before."""
+        """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was cancelled before."""
         with self._lock:
             if self.cancelled:
-                raise CallRefused("The call was cancelled.")
+                raise AgentCallRefused("The call was cancelled.")
             self._stop = stop
         try:
             yield
@@ -198,16 +198,16 @@ class JoinedAgents:
         return f"guest-{next(self._numbers)}"
 
     def wait_while_paused(self, agent: JoinedAgent, call: AgentCall) -> None:
-        """Wait until the agent is not paused. Raises `CallRefused`."""
+        """Wait until the agent is not paused. Raises `AgentCallRefused`."""
         if agent.paused:
             call.say("the user has paused you")
         with call.stoppable(self._look_again), self._lock:
             self._lock.wait_for(lambda: call.cancelled or agent.gone or not agent.paused)
         if call.cancelled or agent.gone:
-            raise CallRefused("The call was cancelled.")
+            raise AgentCallRefused("The call was cancelled.")
 
     def approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str, *, is_code: bool = True) -> str:
-        """Ask the user to approve code; returns the code to run, which they may have edited. Raises `CallDeclined` and `CallRefused`.
+        """Ask the user to approve code; returns the code to run, which they may have edited. Raises `AgentCallDeclined` and `AgentCallRefused`.
 
         is_code: False for the description of an action, which cannot be edited.
         """
@@ -217,13 +217,13 @@ class JoinedAgents:
         try:
             with call.stoppable(lambda: self._approvals.cancel(request)):
                 decision = self._approvals.wait(request)
-        except (RequestCancelled, CallRefused):
+        except (RequestCancelled, AgentCallRefused):
             emit(self._log, about.changed(state="stopped"))
-            raise CallRefused("The call was cancelled before the user had decided.") from None
+            raise AgentCallRefused("The call was cancelled before the user had decided.") from None
         if decision.action in ("skip", "stop"):
             state = "skipped" if decision.action == "skip" else "stopped"
             emit(self._log, about.changed(state=state, reason=decision.reason))
-            raise CallDeclined(f"declined: {decision.reason}" if decision.reason else "declined: the user gave no reason")
+            raise AgentCallDeclined(f"declined: {decision.reason}" if decision.reason else "declined: the user gave no reason")
         agent.trusted = agent.trusted or (is_code and decision.action == "all")
         state = "run" if decision.code is None else "edited"
         emit(self._log, about.changed(text=decision.code or code, state=state))

@@ -35,7 +35,6 @@ class Knowledge:
 
     @property
     def skills(self) -> SkillLibrary:
-        """All skills."""
         with self._making:
             if self._skills is None:
                 from mahtab_tui.knowledge.library import SkillLibrary

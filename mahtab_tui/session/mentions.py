@@ -26,8 +26,6 @@ _LONGEST_BEGUN = 1_000
 
 
 class Mention(NamedTuple):
-    """One mention in a question."""
-
     kind: Literal["path", "variable", "command"]
     name: str
     """The path, the variable's name, or the command."""

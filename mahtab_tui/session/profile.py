@@ -39,5 +39,4 @@ class Profile:
         self.tell()
 
     def tell(self) -> None:
-        """Log the `session` record."""
         emit(self._log, Session(name=self.name, model=self.model, approval=self.approval))

@@ -30,7 +30,6 @@ class UserRequests(Generic[T]):
         self._numbers = itertools.count(1)
 
     def new_id(self) -> str:
-        """Return a new id."""
         return str(next(self._numbers))
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
@@ -62,7 +61,6 @@ class UserRequests(Generic[T]):
             self._open.setdefault(request, _Question()).ended.set()
 
     def cancel_all(self) -> None:
-        """Withdraw all open questions."""
         with self._lock:
             for question in self._open.values():
                 question.ended.set()

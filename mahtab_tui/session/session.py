@@ -182,7 +182,6 @@ class Session:
         return self.inbox.put(mode, text)
 
     def cancel(self, item_id: int) -> Item | None:
-        """Cancel a waiting input."""
         return self.inbox.cancel(item_id)
 
     def answer_input(self, request: str, text: str | None) -> bool:
@@ -190,7 +189,6 @@ class Session:
         return self.host.inputs.answer(request, text)
 
     def decide(self, request: str, decision: Decision) -> bool:
-        """Answer an approval."""
         return self.approvals.answer(request, decision)
 
     # Entries
@@ -225,7 +223,6 @@ class Session:
 
     @property
     def turn_runs(self) -> bool:
-        """Whether a question is being answered."""
         return self.turns.in_turn
 
     def stop(self) -> Stopped | None:
@@ -268,8 +265,6 @@ class Session:
         self._on_thread("The interpreter stays as it was", work)
 
     def change_directory(self, path: str) -> None:
-        """Change the kernel's working directory."""
-
         def work() -> None:
             self.notice(f"The working directory is {self.kernel.change_directory(path)} now.")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.broadcast import Feed
-from mahtab_tui.session.joined_agents import AgentCall, CallRefused, JoinedAgent
+from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused, JoinedAgent
 from mahtab_tui.session.shared_sessions import SharingError, peer_uid, socket_path
 from mahtab_tui.session.watching import record_frame
 
@@ -59,7 +59,6 @@ class ShareServer:
         threading.Thread(target=self._accept, name="share", daemon=True).start()
 
     def close(self) -> None:
-        """Disconnect all agents and stop listening."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -173,7 +172,7 @@ class _Connection:
     def _serve_call(self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]) -> None:
         try:
             answer: Frame = {"op": "answer", "id": number, "value": self._server.call(agent, call, what, args)}
-        except CallRefused as error:
+        except AgentCallRefused as error:
             answer = {"op": "refused", "id": number, "text": str(error)}
         except Exception as error:  # the thread's outermost frame; the agent needs an answer
             answer = {"op": "refused", "id": number, "text": f"The session failed: {type(error).__name__}: {error}"}

@@ -125,7 +125,6 @@ class SessionState(BaseModel):
 
     @property
     def log(self) -> logging.Logger:
-        """The bus of this session."""
         return self._open().log
 
     def close(self) -> None:
@@ -150,7 +149,6 @@ class SessionState(BaseModel):
         return [(message["role"], message["content"]) for message in self.messages]
 
     def skills(self) -> dict[str, str]:
-        """Return the descriptions of skills by name."""
         return self._open().knowledge.skills.descriptions()
 
     def tools(self) -> Toolset:

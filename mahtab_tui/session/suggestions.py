@@ -51,7 +51,6 @@ class Suggestions:
             return ""
 
     def close(self) -> None:
-        """Close the model."""
         close = getattr(self._llm, "close", None)
         if close is not None:
             close()

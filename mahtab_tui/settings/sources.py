@@ -221,8 +221,6 @@ def _line(lines: list[str], pattern: str, start: int) -> int | None:
 
 
 class ValueOrigin(NamedTuple):
-    """Where a value comes from."""
-
     text: str
     """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or `DEFAULT`."""
     file: Path | None = None
@@ -230,7 +228,6 @@ class ValueOrigin(NamedTuple):
 
 
 def variable_of(key: str) -> str:
-    """The environment variable of a setting."""
     return f"{PREFIX}{key.upper()}"
 
 

@@ -54,7 +54,6 @@ def shown(value: Any) -> str:
 
 
 def is_table(key: str) -> bool:
-    """Whether a setting is a table with entries."""
     return get_origin(Settings.model_fields[key].annotation) is dict
 
 

@@ -24,8 +24,6 @@ _SEARCHED = 20_000
 
 
 class HistoryEntry(NamedTuple):
-    """One input."""
-
     text: str
     mode: str
     """``python`` or ``ask``."""
@@ -77,7 +75,6 @@ class History:
         return [entry for _, _, entry in sorted(ranked)[:limit]]
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._connection.close()
 

@@ -20,8 +20,6 @@ class LastSessionError(Exception):
 
 
 class LastSession(BaseModel):
-    """The last exchange of a session."""
-
     timestamp: str
     """ISO 8601, in UTC."""
     user: str

@@ -23,7 +23,6 @@ class NoSession(Exception):
 
 
 def database() -> Path:
-    """Where sessions are kept."""
     return home_folder() / "sessions.db"
 
 

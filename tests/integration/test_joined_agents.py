@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.joined_agents import AgentCall, CallRefused
+from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
 from tests.integration.sessions import DEADLINE, Opened
 
 CODE = "Here.\n\n```python\nmade = 1\n```\n"
@@ -38,7 +38,7 @@ def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_se
     it = open_session(approval="auto")
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     it.session.joined_agents.left(guest, stop=False)
-    with pytest.raises(CallRefused):
+    with pytest.raises(AgentCallRefused):
         AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), "run", {"code": "x = 1"})
     assert not any(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records)
 
@@ -49,7 +49,7 @@ def test_an_agents_code_in_which_something_may_hide_is_not_run(open_session: Cal
     it = open_session(approval=approval)
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     for what, args in (("run", {"code": code}), ("permit", {"action": code})):
-        with pytest.raises(CallRefused, match=r"^The code was not run\. Line 1 holds the character U\+.*escape \\"):
+        with pytest.raises(AgentCallRefused, match=r"^The code was not run\. Line 1 holds the character U\+.*escape \\"):
             AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), what, args)
         it.store.wait(tags.NOTICE, level="warning")
     assert not any(record.tag in (tags.ASSISTANT_REPL_IN, tags.APPROVAL) for record in it.store.records)

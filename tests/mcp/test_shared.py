@@ -15,7 +15,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.cells import FinishedCell
-from mahtab_tui.session.joined_agents import AgentCall, CallRefused
+from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
@@ -221,7 +221,7 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
     guests.pause()
 
     def serve(call: AgentCall, what: str) -> None:
-        with pytest.raises(CallRefused):
+        with pytest.raises(AgentCallRefused):
             calls.serve(guest, call, what, {})
 
     assert len(calls._serve) >= 8

@@ -68,7 +68,6 @@ class Drawing:
         return found
 
     def field_width(self, line: CallLine) -> int:
-        """Return the cells of a field's line."""
         return self.width - len(line.prefix)
 
     # Nodes

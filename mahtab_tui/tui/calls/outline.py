@@ -20,8 +20,6 @@ Key = tuple[str, str]
 
 
 class CallLine(NamedTuple):
-    """One line of the outline."""
-
     kind: Kind
     tree: Tree
     node: SearchNode

@@ -45,7 +45,6 @@ def short_dollars(usd: float) -> str:
 
 
 def count_of(number: int, what: str) -> str:
-    """Format a count: ``1 call``, ``12 calls``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 

@@ -114,7 +114,6 @@ class OutputBuffer:
         yield from self.tail
 
     def clear(self) -> None:
-        """Remove all output."""
         self.received = self.left_out = 0
         self.head.clear()
         self.tail.clear()
@@ -122,7 +121,6 @@ class OutputBuffer:
         self._end_prints()
 
     def feed(self, kind: str, text: str) -> None:
-        """Add a piece of output."""
         if not text:
             return
         self.received += len(text)
@@ -171,7 +169,6 @@ class OutputBuffer:
 
     @property
     def size(self) -> int:
-        """Number of characters kept."""
         return sum(len(line.text) + (len(line.data) if isinstance(line, DisplayLine) else 0) for line in self)
 
     def from_end(self, count: int) -> OutputLine | None:

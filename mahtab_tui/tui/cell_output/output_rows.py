@@ -83,7 +83,6 @@ class OutputRows:
         return DisplayRows(line.state, display_rows(line, self._width, self._palette) or self._text_rows(line))
 
     def _text_rows(self, shown: DisplayLine) -> list[Row]:
-        """Return the rows of its plain text."""
         lines = [LineRows(OutputLine(shown.kind, text), self._width, self._palette) for text in shown.text.split("\n")]
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
         how = " (Enter shows all)" if shown.mime == "text/plain" else ""
@@ -138,8 +137,6 @@ class LineRows:
 
 
 class DisplayRows:
-    """Rows of a displayed value."""
-
     __slots__ = ("_rows", "state")
 
     def __init__(self, state: tuple[object, ...], rows: Sequence[Row]) -> None:

@@ -49,7 +49,6 @@ class PicturePart(NamedTuple):
 
     @property
     def region(self) -> Region:
-        """The cells that the part fills."""
         return Region(self.x, self.y, self.picture.columns, self.rows)
 
 

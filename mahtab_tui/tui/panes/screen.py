@@ -116,7 +116,6 @@ class Panes(Screen[None]):
 
     @property
     def queued(self) -> int:
-        """The number of waiting inputs."""
         return len(self.query_one(QueueRow).items)
 
     @property
@@ -258,11 +257,9 @@ class Panes(Screen[None]):
         self.pane_layout = self.pane_layout.resized(direction, self.size.width)
 
     def toggle_side(self) -> None:
-        """Hide or show the side panes."""
         self.pane_layout = self.pane_layout.toggled_side(self.size.width, self._searched)
 
     def toggle(self, pane: Literal["namespace", "recursion"]) -> None:
-        """Hide or show one of the side panes."""
         layout = self.pane_layout.toggled(pane, self.size.width, self._searched)
         if pane == "recursion":
             self._search_tree_wanted = layout.show_recursion

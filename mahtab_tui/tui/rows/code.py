@@ -20,8 +20,6 @@ _NO_PLACE = (sys.maxsize, "")
 
 
 class CodeRows:
-    """Rows of a piece of Python that may grow."""
-
     def __init__(self, width: int, palette: Palette, bar: Style, *, whole: bool = False) -> None:
         """whole: draw all of long code, instead of its two ends."""
         self._whole = whole

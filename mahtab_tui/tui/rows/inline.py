@@ -43,7 +43,6 @@ def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
-    """Split spans at line breaks."""
     lines: list[list[Span]] = [[]]
     for span in spans:
         if span[0] == "\n":

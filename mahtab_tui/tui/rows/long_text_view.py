@@ -52,7 +52,6 @@ class LongTextView(Widget, can_focus=True):
         raise NotImplementedError
 
     def ink(self, row: TextRow) -> Style:
-        """Return the style of a row's text."""
         return palette_of(self.app).text
 
     def colours_in(self, row: TextRow) -> list[StyledPart]:
@@ -94,8 +93,6 @@ class LongTextView(Widget, can_focus=True):
         return 0
 
     def go_to(self, place: int) -> None:
-        """Scroll to a position in the text."""
-
         def go() -> None:
             self.top = self.window.up(self.window.row_at(place, self.text_width), self.rows_above, self.text_width)
             self.look()

@@ -44,8 +44,6 @@ def first_line(block: Block) -> int:
 
 
 class Markdown:
-    """Draws blocks as rows."""
-
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {

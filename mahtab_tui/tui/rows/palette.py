@@ -70,7 +70,6 @@ class Palette:
         return self.person if person else self.model
 
     def token(self, token: TokenType) -> Style:
-        """Return the style of a pygments token."""
         if token in Comment:
             return self.muted + ITALIC
         if token in String:
@@ -87,7 +86,6 @@ class Palette:
 
 
 def palette_of(app: App[Any]) -> Palette:
-    """Return the palette of the application's current theme."""
     variables = app.theme_variables
     return _palette(*map(variables.__getitem__, _ROLES))
 

@@ -72,7 +72,6 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def width(self) -> int:
-        """Cells of a row, including margins."""
         return self.scrollable_content_region.width
 
     def look(self) -> None:

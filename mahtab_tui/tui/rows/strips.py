@@ -104,5 +104,4 @@ def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
 
 
 def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:
-    """Return a pane's title line."""
     return Strip([Segment(" " * MARGIN, base), Segment(title, style)]).crop_extend(0, width, base)

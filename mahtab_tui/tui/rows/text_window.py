@@ -20,8 +20,6 @@ BLOCK = 1_000_000
 
 
 class TextRow(NamedTuple):
-    """One row of the text on the screen."""
-
     start: int
     end: int
     number: int | None

@@ -52,7 +52,6 @@ class CodeArea(TextArea):
 
     @property
     def python(self) -> bool:
-        """Whether the text is edited as Python."""
         return self.language == "python"
 
     @python.setter
@@ -110,7 +109,6 @@ class CodeArea(TextArea):
             self.typing = False
 
     def action_submit(self) -> None:
-        """Submit the text as it is."""
         self.post_message(self.Submitted(self.text, python=self.python))
 
     def action_new_line(self) -> None:

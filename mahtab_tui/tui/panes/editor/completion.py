@@ -124,7 +124,6 @@ class Completer:
         self._list.close()
 
     def take(self, item: Completion) -> None:
-        """Insert a completion."""
         self.close()
         before = self._area.text[: self._start]
         start = (before.count("\n"), self._start - before.rfind("\n") - 1)

@@ -21,7 +21,6 @@ class CompletionCache:
         self._names: dict[str, Completion] = {}
 
     def keep(self, code: str, cursor: int, found: Completions) -> None:
-        """Remember completions."""
         self._last = code, found
         if _NAME.search(code[:cursor]):
             self._names.update((item.label, item) for item in found.items if item.label == item.text and len(self._names) < KEPT)

@@ -53,7 +53,6 @@ class CompletionList(Widget):
 
     @property
     def chosen(self) -> Completion:
-        """The chosen row."""
         return self.items[self._chosen]
 
     def open(self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool) -> None:

@@ -32,7 +32,6 @@ class Inputs:
         self._thread = threading.Thread(target=self._read_and_write, name="input-history", daemon=True)
 
     def start(self) -> None:
-        """Start reading."""
         self._thread.start()
 
     def close(self) -> None:
@@ -41,7 +40,6 @@ class Inputs:
         self._thread.join(_PATIENCE)
 
     def add(self, text: str, mode: str) -> None:
-        """Add an input."""
         self._new.insert(0, (text, mode))
         self._to_write.put((text, mode))
 

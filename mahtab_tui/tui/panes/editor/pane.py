@@ -210,7 +210,6 @@ class EditorPane(Widget):
             self.end_replacing()
 
     def find(self) -> None:
-        """Find a text in the input."""
         self._find.open()
 
     def suggest(self) -> bool:

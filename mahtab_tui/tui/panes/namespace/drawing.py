@@ -59,7 +59,6 @@ class Columns(NamedTuple):
         return cls(name, kind, max(4, room - name - kind - by), by, time)
 
     def line(self, name: str, type: str, value: str, by: str, time: str) -> str:
-        """Format a line."""
         return " ".join(fitted(text, width) for text, width in zip((name, type, value, by, time), self, strict=True) if width)
 
 

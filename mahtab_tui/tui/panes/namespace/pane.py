@@ -44,7 +44,6 @@ class NamespacePane(RowsView, can_focus=True):
         self._faded = 0.0
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Add records."""
         if self._rows.fold(records):
             self._drawn.ground = self.background_colors[1]
             self._arranged()

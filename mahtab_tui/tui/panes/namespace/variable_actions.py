@@ -51,7 +51,6 @@ class VariableActions:
         )
 
     def copy_name(self, name: str) -> None:
-        """Copy the name."""
         copy(self._app, one_line(name))
 
     def _refuse(self, sentence: str) -> None:

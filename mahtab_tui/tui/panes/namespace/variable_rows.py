@@ -12,8 +12,6 @@ from mahtab_tui.kernel.base import CHANGE_SIGNS
 
 
 class VariableRow(NamedTuple):
-    """One variable of the namespace."""
-
     name: str
     """The unsanitised name; draw `label` instead."""
     type: str
@@ -34,7 +32,6 @@ class VariableRow(NamedTuple):
 
     @property
     def shown_name(self) -> str:
-        """The name with its sign."""
         return f"{self.sign} {self.label}" if self.sign else self.label
 
     @property
@@ -172,7 +169,6 @@ class VariableRows:
 
     @property
     def shown(self) -> list[VariableRow]:
-        """The shown rows, in order."""
         if self._shown is None:
             wanted = self.filter.lower()
             if self.changes:

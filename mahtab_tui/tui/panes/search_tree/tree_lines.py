@@ -57,7 +57,6 @@ class TreeLines:
 
     @property
     def place(self) -> int:
-        """The line of the cursor."""
         return 0 if self._cursor is None else self._found.get(self._cursor, 0)
 
     @property
@@ -65,7 +64,6 @@ class TreeLines:
         return self.lines[self.place] if self.lines else None
 
     def choose(self, line: CallLine) -> None:
-        """Go to a line."""
         self.following = False
         self._cursor = line.key
 

@@ -35,7 +35,6 @@ class AgentCells:
         self._touch(cell)
 
     def code_that_runs(self, record: AssistantReplIn) -> Cell:
-        """Return the entry of code that starts."""
         cell = self._waiting.pop(record.call, None)
         if cell is None:
             cell = self._made(record)

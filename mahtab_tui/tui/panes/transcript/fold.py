@@ -69,7 +69,6 @@ class Transcript:
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
-        """Add records, in order."""
         for record in arrived:
             self._activities.fold(record)
             if fold := self._folds.get(type(record)):

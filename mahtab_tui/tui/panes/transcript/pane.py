@@ -48,7 +48,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
     # Actions
 
     def action_menu(self) -> None:
-        """Open the menu of the entry."""
         from mahtab_tui.tui.screens.action_menu import open_menu
 
         if (entry := self.marker.marked) is not None:

@@ -274,7 +274,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.action_scroll_end()
 
     def mark_and_show(self, entry: Entry) -> None:
-        """Mark an entry, and scroll to it."""
         if (row := self.marker.mark(entry)) is not None:
             self._scroll(row)
         self.refresh()

@@ -158,7 +158,6 @@ class Viewport:
         return 0 if self.window is None else self.window.total + len(self._tail())
 
     def __getitem__(self, row: int) -> Row:
-        """Return a row by its number."""
         assert self.window is not None
         place = self.window.place_of(row)
         if place.entry < len(self.transcript.entries):

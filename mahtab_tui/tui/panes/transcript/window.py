@@ -16,8 +16,6 @@ KEPT = 64
 
 
 class RowPosition(NamedTuple):
-    """A row of an entry."""
-
     entry: int
     row: int
 
@@ -34,7 +32,6 @@ class Window:
 
     @property
     def total(self) -> int:
-        """Rows of all entries."""
         return self._heights.total
 
     def take(self, changed: Sequence[int]) -> None:

@@ -29,8 +29,6 @@ PATIENCE = 0.3
 
 
 class CellRows:
-    """Rows of a cell for one width."""
-
     def __init__(self, cell: Cell, width: int, palette: Palette) -> None:
         self._cell = cell
         self._width = width
@@ -43,7 +41,6 @@ class CellRows:
         self._height = 0
 
     def update(self) -> None:
-        """Update the rows after the cell has changed."""
         cell = self._cell
         self._code.update(cell.code.strip("\n"))
         self._parts = [_Header(cell, self._palette, self._bar), self._code]

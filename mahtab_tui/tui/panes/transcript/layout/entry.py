@@ -48,7 +48,6 @@ class EntryRows:
         self._rows: Rows = [] if self._growing is None else self._growing
 
     def update(self) -> None:
-        """Update the rows after the entry has changed."""
         if self._version == self._entry.version:
             return
         self._version = self._entry.version

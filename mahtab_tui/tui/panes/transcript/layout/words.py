@@ -10,8 +10,6 @@ from mahtab_tui.tui.rows.row import Row, Span
 
 
 class WordsRows:
-    """Rows of the model's words for one width."""
-
     def __init__(self, words: Words, width: int, palette: Palette) -> None:
         self._words = words
         self._width = width
@@ -24,7 +22,6 @@ class WordsRows:
         self._rows: list[Row] = []
 
     def update(self) -> None:
-        """Update the rows after words have come."""
         if self._revision != self._words.revision:
             self._revision = self._words.revision
             self._settled, self._settled_rows = 0, []
