@@ -15,7 +15,7 @@ from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.prompt import PromptHandler, shorten
 from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Restoration, Status
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
 from mahtab_tui.llm.providers import model_label
@@ -137,6 +137,15 @@ class SessionState(BaseModel):
         """Run a cell; see `execute_code`."""
         result = self._open().cells.run(code, limit=OUTPUT_LIMIT)
         return result.output or result.detail, result.status is not Status.OK
+
+    def undo(self, cell: int | None = None) -> Restoration:
+        """Restore the namespace to before a cell ran; without one, before what ran last. Raises `KernelError`."""
+        undo = self._open().undo
+        return undo.undo(undo.last_step() if cell is None else cell)
+
+    def redo(self) -> Restoration:
+        """Take the last undo back, if no other cell has run. Raises `KernelError`."""
+        return self._open().undo.redo()
 
     def agent_host(self, model: str) -> AgentHost:
         """Return the session's interface for an agent."""

@@ -246,3 +246,15 @@ def test_the_limit_and_the_keys_of_the_configuration_hold_for_programs_too(proje
         assert said == "with ••••••••"
     finally:
         state.close()
+
+
+def test_a_program_undoes_what_its_code_bound() -> None:
+    names: dict[str, Any] = {"kept": 1}
+    state = SessionState(globals_ns=names)
+    state.run_code("kept = 2; new = 3")
+    restoration = state.undo()
+    assert {change.name for change in restoration.changes} == {"kept", "new"}
+    assert (names["kept"], "new" in names) == (1, False)
+    state.redo()
+    assert (names["kept"], names["new"]) == (2, 3)
+    state.close()
