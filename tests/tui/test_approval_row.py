@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.widgets import asking_row
-from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
@@ -92,7 +92,7 @@ async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(pilot: 
 
 async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilot[None]) -> None:
     def offered() -> str:
-        return str(pilot.app.query_one(ApprovalChips).render())
+        return str(pilot.app.query_one("ApprovalRow Chips", Chips).render())
 
     await ask(pilot)
     assert "e edit" in offered()
@@ -166,7 +166,7 @@ async def test_what_is_no_answer_goes_to_the_editor(pilot: Pilot[None]) -> None:
 
 async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    pilot.app.query_one(ApprovalChips).post_message(Paste("yes"))
+    pilot.app.query_one("ApprovalRow Chips", Chips).post_message(Paste("yes"))
     await pilot.pause()
     assert app_of(pilot).editor.text == "yes"
 
@@ -294,7 +294,7 @@ async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chi
     app = EditorApp(home)
     async with app.run_test(size=size) as pilot:
         await ask(pilot)
-        chips = app.query_one(ApprovalChips)
+        chips = app.query_one("ApprovalRow Chips", Chips)
         place = chips.render().plain.index(chip)
         await pilot.click(chips, offset=(place, 0))
         assert app.said == [decided("all")]
@@ -302,7 +302,7 @@ async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chi
 
 async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(pilot: Pilot[None]) -> None:
     await ask(pilot, hear=False)
-    await pilot.click(ApprovalChips, offset=(3, 0))
+    await pilot.click("ApprovalRow Chips", offset=(3, 0))
     assert app_of(pilot).said == []
 
 
@@ -425,7 +425,7 @@ async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pil
 
 async def test_a_request_that_is_withdrawn_closes_the_row_and_gives_the_focus_back(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    assert pilot.app.query_one(ApprovalChips).has_focus
+    assert pilot.app.query_one("ApprovalRow Chips", Chips).has_focus
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="stopped")
     await pilot.pause()
     assert not row_of(pilot).display

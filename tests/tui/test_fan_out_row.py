@@ -125,7 +125,7 @@ async def test_one_question_after_another(app: MahtabApp) -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    assert estimate(fan_out("waiting", usd=None, tokens=900)) == "340 calls at once, about 900 tokens, at a price that is not known"
+    assert estimate(fan_out("waiting", usd=None, tokens=900)) == "340 calls at once, about 900 tokens, at an unknown price"
 
 
 def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None:

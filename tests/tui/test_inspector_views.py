@@ -133,7 +133,7 @@ async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -
         await pilot.press("ctrl+s")
         await reads(pilot, "conf.json")
         await pilot.press(*"conf.csv", "enter")
-        await reads(pilot, "Only tables and arrays can be written as CSV, no dict.")
+        await reads(pilot, "Only tables and arrays can be written as CSV, not a dict.")
         await pilot.press("ctrl+s", "enter")
         await until(pilot, lambda: bool(ran(app)))
         (cell,) = ran(app)

@@ -1,4 +1,4 @@
-"""The question under code that waits: run, edit, skip, run all, stop."""
+"""The row that asks about waiting code: run, edit, skip, run all, stop."""
 
 from __future__ import annotations
 
@@ -21,42 +21,51 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.theme import GUESTS
-from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.asking_row import AskingRow
-from mahtab_tui.tui.widgets.chips import DEAF
+from mahtab_tui.tui.widgets.chips import DEAF, Chip
 from mahtab_tui.tui.widgets.line_input import LineInput
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
 Action = Literal["run", "skip", "all", "stop"]
 Part = Literal["chips", "reason", "edited"]
 
+_CHIPS = (
+    Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
+    Chip("edit", "e", " e edit ", " e edit ", "$background on $person"),
+    Chip("skip", "n", " n skip, say why ", " n skip ", "$background on $moon"),
+    Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
+    Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
+)
+_CODE_ONLY = ("edit", "all")
+"""Answers that make sense for code, but not for other actions."""
+
 _HINTS: dict[Part, str] = {
     "chips": "",
-    "reason": "say why, or nothing · Enter skips it · Esc back",
+    "reason": "say why, or nothing · Enter skips · Esc back",
     "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
 }
 
 
 class EditedCode(CodeArea):
-    """Code that waits, as the person changes it."""
+    """The waiting code, while the user edits it."""
 
     def may_run(self) -> bool:
-        """Enter at the end runs also what ends in a block: the code was whole before."""
+        """Let Enter at the end run code that ends in a block, because it was complete before."""
         return super().may_run() or (self.cursor_location == self.document.end and is_complete(self.text + "\n"))
 
 
 class ApprovalRow(AskingRow[Approval]):
-    """Shown while code waits."""
+    """Shown while code waits for approval."""
 
     class Decided(Message):
-        """The person's answer."""
+        """The user has answered."""
 
         def __init__(self, request: str, action: Action, code: str | None = None, reason: str = "") -> None:
             super().__init__()
             self.request = request
             self.action: Action = action
             self.code = code
-            """What to run instead, where it was edited."""
+            """What to run instead, if the user edited it."""
             self.reason = reason
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -74,18 +83,18 @@ class ApprovalRow(AskingRow[Approval]):
         in_sight: Callable[[str], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """in_sight: whether all of some code that waits is seen above the row. Where it is not, the row shows the code itself."""
-        super().__init__(ApprovalChips, editor_is_empty, clock)
+        """in_sight: whether all of a waiting code is visible above the row; if not, the row shows the code itself."""
+        super().__init__(_CHIPS, editor_is_empty, clock)
         self._clock = clock
         self._keys_from = 0.0
-        """When Enter in what was opened last begins to count."""
+        """The time from which Enter counts in the part that was opened last."""
         self._part: Part = "chips"
         self._in_sight = in_sight
         self._code = WaitingCode(id="waiting")
         self._has_code = False
         """Whether the row shows the code."""
         self._unread: Action | None = None
-        """The answer that was given last, before the end of the code was seen: given once more it counts."""
+        """The answer that was given before the end of the code was visible; it counts when it is given again."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
@@ -96,11 +105,11 @@ class ApprovalRow(AskingRow[Approval]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        # The transcript finds its place in a new layout only afterwards.
+        # The transcript gets its size after the layout.
         self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self.call_after_refresh(self._look))
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought."""
+        """Take in new records."""
         for record in records:
             if isinstance(record, Approval):
                 if record.state == "waiting":
@@ -119,23 +128,23 @@ class ApprovalRow(AskingRow[Approval]):
         edited.move_cursor(edited.document.end)
         for role in GUESTS:
             self.set_class(role == _role(record), role)
-        self.query_one(ApprovalChips).ask_about(is_code=record.is_code is not False)
+        self._chips.offer([chip for chip in _CHIPS if record.is_code is not False or chip.answer not in _CODE_ONLY])
         self._has_code, self._unread = False, None
         self._code.show(record.text.strip("\n"))
         self._show("chips")
 
     def _look(self) -> None:
-        """Show the code once it cannot be seen above; then until it is answered, so that nothing jumps."""
+        """Show the code once it is not visible above; then until it is answered, so that nothing jumps."""
         if self.display and self._shown and self._part == "chips" and not self._has_code:
             self._has_code = self._code.display = not self._in_sight(self._requests[self._shown].text)
 
-    @on(WaitingCode.Seen)
-    def _seen(self) -> None:
+    @on(WaitingCode.Scrolled)
+    def _scrolled(self) -> None:
         if self._shown:
             self.tell()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys that scroll the code mean the transcript where there is nothing to scroll."""
+        """The keys scroll the transcript if the row shows no code."""
         return self._code.display and self._part == "chips" if action == "scroll_code" else super().check_action(action, parameters)
 
     def action_scroll_code(self, how: str) -> None:
@@ -151,7 +160,7 @@ class ApprovalRow(AskingRow[Approval]):
         self.tell()
 
     def tell(self) -> None:
-        """Which block it is, which keys there are, and how to reach the row."""
+        """Say which block waits, which keys there are, and how to reach the row."""
         record = self._requests[self._shown]
         parts: list[tuple[str, str]] = []
         if role := _role(record):
@@ -161,7 +170,7 @@ class ApprovalRow(AskingRow[Approval]):
         if self._code.display and (seen := self._code.seen):
             parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
             if self._unread is not None:
-                parts.append(("the same key again answers without the rest", "$bad"))
+                parts.append(("press it again to answer without reading the rest", "$bad"))
             elif not self._code.end_seen:
                 parts.append(("PgDn reads on", "$muted"))
         if _HINTS[self._part]:
@@ -173,7 +182,7 @@ class ApprovalRow(AskingRow[Approval]):
         self.query_one("#about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
 
     def run_edited(self) -> bool:
-        """Run the code that is being edited, wherever its cursor stands; False where none is."""
+        """Run the edited code from anywhere in it; returns False if none is being edited."""
         edited = self.query_one(EditedCode)
         if edited.has_focus:
             edited.action_submit()
@@ -189,10 +198,10 @@ class ApprovalRow(AskingRow[Approval]):
                 self._decide(action)
 
     def _decide(self, action: Action, code: str | None = None, reason: str = "") -> None:
-        """Enter may come once more after the answer: then there is nothing to decide."""
+        """Answer, unless Enter came twice and nothing waits any more."""
         if code is None and action in ("run", "all") and self._code.display and not self._code.end_seen and self._unread != action:
             self._unread = action
-            self._given = True  # so that the key, pressed too soon again, is not taken for a letter for the editor
+            self._given = True  # else the same key, pressed again too early, would go to the editor
             self.tell()
             return
         if request := self._shown:
@@ -219,9 +228,9 @@ class ApprovalRow(AskingRow[Approval]):
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:
         event.stop()
-        if self._clock() < self._keys_from:  # a key that was pressed twice runs nothing that was only opened to be edited
+        if self._clock() < self._keys_from:  # the key that opened the editor was pressed twice
             return
-        if self._part == "edited" and (code := event.text.rstrip()):  # else the key came twice, and other code waits by now
+        if self._part == "edited" and (code := event.text.rstrip()):  # else the key came twice, and other code waits now
             self._decide("run", code=code)
 
 

@@ -1,9 +1,9 @@
-"""A row that asks the person something, and lends itself the focus while nobody types."""
+"""A row that asks the user something, and borrows the focus while they do not type."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from textual import on
@@ -13,11 +13,11 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.records import Approval, SearchFanOut
-from mahtab_tui.tui.widgets.chips import Chips
+from mahtab_tui.tui.widgets.chips import Chip, Chips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
 ALONE = 0.25
-"""Seconds for which a letter must stay alone to answer, where the row took the focus by itself: letters that follow one another are typed for the editor."""
+"""Seconds without another key after which a letter counts as an answer, if the row took the focus by itself. Faster letters are text for the editor."""
 
 
 R = TypeVar("R", Approval, SearchFanOut)
@@ -25,56 +25,54 @@ R = TypeVar("R", Approval, SearchFanOut)
 
 
 class AskingRow(Widget, Generic[R]):
-    """Shown while something waits for an answer, one question at a time. It takes the focus only where the editor is empty."""
+    """Shown while something waits for an answer, one question at a time. It takes the focus only if the editor is empty."""
 
-    def __init__(
-        self, make_chips: Callable[[Callable[[], float]], Chips], editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, chips: Sequence[Chip], editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._chips = make_chips(clock)
+        self._chips = Chips(chips, clock)
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._given = False
-        """Whether the person gave the row the focus."""
+        """Whether the user gave the row the focus."""
         self._held: Chips.Chosen | None = None
         """An answer by a letter, which counts unless another key follows at once."""
         self._holding: Timer | None = None
         self._requests: dict[str, R] = {}
-        """What waits by its request, the one that is shown first."""
+        """What waits, by request; the first one is shown."""
 
     def on_mount(self) -> None:
         self.display = False
 
-    # What a row says of itself
+    # For subclasses
 
     def show(self, record: R) -> None:
-        """Prepare the row for a question that waits from now on."""
+        """Prepare the row for a question."""
         raise NotImplementedError
 
     def tell(self) -> None:
-        """Say what is asked, and how to answer."""
+        """Show what is asked, and how to answer."""
         raise NotImplementedError
 
     def answered(self, request: str, answer: str) -> None:
-        """One of the chips was chosen."""
+        """Handle the answer of a chip."""
         raise NotImplementedError
 
     @property
     def target(self) -> Widget:
-        """What of the row takes the focus."""
+        """The widget in the row that takes the focus."""
         return self._chips
 
-    # What others call
+    # For others
 
     def ask(self, request: str, record: R) -> None:
-        """Something waits."""
+        """Ask a question, after those that wait already."""
         if request not in self._requests:
             self._requests[request] = record
             if len(self._requests) == 1:
                 self._open(record)
 
     def forget(self, request: str) -> None:
-        """Close what is answered; show what waits behind it."""
+        """Close a question, and show the next one that waits."""
         shown = request == self._shown
         if shown:
             self._release()
@@ -87,7 +85,7 @@ class AskingRow(Widget, Generic[R]):
             self._open(self._requests[self._shown])
 
     def focus(self, scroll_visible: bool = True) -> AskingRow[R]:
-        """Give the focus to what is shown of the row, if it is shown."""
+        """Focus the row, if it is shown."""
         if self.display:
             self._given = True
             self._loan.take(self.target)
@@ -95,7 +93,7 @@ class AskingRow(Widget, Generic[R]):
 
     @property
     def _shown(self) -> str:
-        """The request that is shown; empty where none is."""
+        """The request that is shown; empty for none."""
         return next(iter(self._requests), "")
 
     def _open(self, record: R) -> None:
@@ -108,7 +106,7 @@ class AskingRow(Widget, Generic[R]):
         self.tell()
 
     def _way_here(self) -> str:
-        """How to reach the row, while the focus is elsewhere."""
+        """Say how to reach the row; empty if it has the focus."""
         if self._loan.taken:
             return ""
         bindings = (active.binding for active in self.screen.active_bindings.values())
@@ -125,7 +123,7 @@ class AskingRow(Widget, Generic[R]):
             self._answer(message.answer)
 
     def _answer(self, answer: str) -> None:
-        if request := self._shown:  # Of two keys in one bunch the first has answered.
+        if request := self._shown:  # else the first of two fast keys has answered
             self.answered(request, answer)
 
     def _answer_held(self) -> None:
@@ -133,15 +131,15 @@ class AskingRow(Widget, Generic[R]):
             self._answer(held.answer)
 
     def _release(self) -> Chips.Chosen | None:
-        """The answer that is held, which is held no more."""
+        """Stop holding an answer, and return it."""
         if self._holding is not None:
             self._holding.stop()
         held, self._held, self._holding = self._held, None, None
         return held
 
-    @on(Chips.Elsewhere)
-    def _elsewhere(self, message: Chips.Elsewhere) -> None:
-        """What was typed for the editor goes there, and the focus with it; keys too early after the person came here are ignored."""
+    @on(Chips.OtherTyped)
+    def _other_typed(self, message: Chips.OtherTyped) -> None:
+        """Send what was typed for the editor there, with the focus. Ignore keys that come too early after the user focused the row."""
         message.stop()
         if (message.early and self._given) or (lender := self._loan.lender) is None:
             return

@@ -1,4 +1,4 @@
-"""Answers in a row, by key or click."""
+"""A row of answers, given by key or click."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 DEAF = 0.3
-"""Seconds for which keys and clicks answer nothing: they were meant for what stood here before."""
+"""Seconds for which keys and clicks are ignored, because they were meant for what was here before."""
 
 
 class Chip(NamedTuple):
@@ -23,27 +23,28 @@ class Chip(NamedTuple):
     key: str
     text: str
     short: str
-    """Where the long text has no room."""
+    """Shown if there is no room for the text."""
     style: str
 
 
 _GAP = 2
+"""Cells between two answers."""
 
 
 class Chips(Widget, can_focus=True):
-    """A row of answers. Keys act only while the focus is here."""
+    """Shows answers. Keys act only while it has the focus."""
 
     class Chosen(Message):
-        """An answer was given."""
+        """The user gave an answer."""
 
         def __init__(self, answer: str, letter: Key | None) -> None:
             super().__init__()
             self.answer = answer
             self.letter = letter
-            """The letter that gave it; None for a click or another key."""
+            """The key, if it was a letter; None for a click or another key."""
 
-    class Elsewhere(Message):
-        """Something was typed that is no answer, or came too early to be one."""
+    class OtherTyped(Message):
+        """The user typed something that is no answer, or that came too early."""
 
         def __init__(self, event: Key | Paste, *, early: bool) -> None:
             super().__init__()
@@ -51,7 +52,7 @@ class Chips(Widget, can_focus=True):
             self.early = early
 
     class FocusMoved(Message):
-        """The focus came, or went."""
+        """The widget got or lost the focus."""
 
     def __init__(self, chips: Sequence[Chip], clock: Callable[[], float]) -> None:
         super().__init__()
@@ -60,15 +61,20 @@ class Chips(Widget, can_focus=True):
         self._clicks_from = 0.0
         self._keys_from = 0.0
         self._since = 0.0
-        """When what they answer came to stand here, as events tell their time."""
+        """When the current question appeared, in the time of events."""
+
+    def offer(self, chips: Sequence[Chip]) -> None:
+        """Show other answers."""
+        self._chips = chips
+        self.refresh()
 
     def appear(self) -> None:
-        """What they answer is another thing now: they are deaf for a moment."""
+        """Belong to another question from now on: ignore keys and clicks for a moment."""
         self._since = time.monotonic()
         self._clicks_from = self._keys_from = self._clock() + DEAF
 
     def _is_early(self, event: Event, heard_from: float) -> bool:
-        """Whether something cannot have been meant for what stands here now; on a busy machine it may come long after it was pressed."""
+        """Whether an event came too early for the current question. On a busy machine it may arrive long after it was pressed."""
         return event.time < self._since or self._clock() < heard_from
 
     def on_focus(self) -> None:
@@ -84,7 +90,7 @@ class Chips(Widget, can_focus=True):
 
     def on_key(self, event: Key) -> None:
         early = self._is_early(event, self._keys_from)
-        if early:  # a key that is held down answers nothing until it is let go
+        if early:  # a key that is held down is ignored until it is released
             self._keys_from = self._clock() + DEAF
         answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
         if answer is None and not event.is_printable and not early:
@@ -92,12 +98,12 @@ class Chips(Widget, can_focus=True):
         event.stop()
         event.prevent_default()
         if answer is None or early or not self._is_in_sight():
-            self.post_message(self.Elsewhere(Key(event.key, event.character), early=early))
+            self.post_message(self.OtherTyped(Key(event.key, event.character), early=early))
         else:
             self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
 
     def _is_in_sight(self) -> bool:
-        """A terminal of a few lines has no room for the row: nobody answers what they cannot see."""
+        """Whether the row is visible. In a terminal of a few lines it may not be, and nobody answers what they cannot see."""
         try:
             return self.screen.get_widget_at(*self.region.offset)[0] is self
         except NoWidget:
@@ -105,7 +111,7 @@ class Chips(Widget, can_focus=True):
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
-        self.post_message(self.Elsewhere(Paste(event.text), early=self._is_early(event, self._keys_from)))
+        self.post_message(self.OtherTyped(Paste(event.text), early=self._is_early(event, self._keys_from)))
 
     def on_click(self, event: Click) -> None:
         place = event.x
@@ -115,7 +121,7 @@ class Chips(Widget, can_focus=True):
             place -= len(text) + _GAP
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
-        """Deaf from now on: a second key of the same bunch must not answer what comes to stand here next, unseen."""
+        """Give an answer, and ignore further keys until re-armed: a second fast key must not answer the next question unseen."""
         self.appear()
         self.post_message(self.Chosen(answer, letter))
 

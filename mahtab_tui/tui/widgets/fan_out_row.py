@@ -1,4 +1,4 @@
-"""The question before a large fan-out of a search."""
+"""The row that asks before a search makes many calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
 from mahtab_tui.tui.widgets.asking_row import AskingRow
-from mahtab_tui.tui.widgets.chips import Chip, Chips
+from mahtab_tui.tui.widgets.chips import Chip
 
 _CHIPS = (
     Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
@@ -21,20 +21,20 @@ _CHIPS = (
 
 
 def estimate(asked: SearchFanOut) -> str:
-    """What the calls will come to: ``340 calls at once, about 1.2 M tokens, about $1.10``; behind others ``40 calls more after 50``."""
+    """Estimate the calls: ``340 calls at once, about 1.2 M tokens, about $1.10``; after others ``40 calls more after 50``."""
     count = "many calls" if asked.calls is None else f"{asked.calls:,} call{'' if asked.calls == 1 else 's'}"
     words = [f"{count} more after {asked.made:,}" if asked.made else f"{count} at once"]
     if asked.tokens is not None:
         words.append(f"about {asked.tokens / 1e6:.1f} M tokens" if asked.tokens >= 100_000 else f"about {asked.tokens:,} tokens")
-    words.append("at a price that is not known" if asked.usd is None else f"about ${asked.usd:.2f}")
+    words.append("at an unknown price" if asked.usd is None else f"about ${asked.usd:.2f}")
     return ", ".join(words)
 
 
 class FanOutRow(AskingRow[SearchFanOut]):
-    """Shown while a search waits to be allowed many calls."""
+    """Shown while a search waits for permission to make many calls."""
 
     class Answered(Message):
-        """The person's answer."""
+        """The user has answered."""
 
         def __init__(self, request: str, run: bool) -> None:
             super().__init__()
@@ -42,14 +42,14 @@ class FanOutRow(AskingRow[SearchFanOut]):
             self.run = run
 
     def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(lambda clock: Chips(_CHIPS, clock), editor_is_empty, clock)
+        super().__init__(_CHIPS, editor_is_empty, clock)
 
     def compose(self) -> ComposeResult:
         yield Static(id="fan-out-about", markup=False)
         yield self._chips
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought."""
+        """Take in new records."""
         for record in records:
             if isinstance(record, SearchFanOut):
                 if record.state == "waiting":
@@ -57,16 +57,16 @@ class FanOutRow(AskingRow[SearchFanOut]):
                 else:
                     self.forget(record.request)
             elif isinstance(record, SearchFinal):
-                self._ended(record)
+                self._forget_requests_of(record)
 
-    def _ended(self, final: SearchFinal) -> None:
-        """The call that asked was stopped: nobody waits for the answer."""
+    def _forget_requests_of(self, final: SearchFinal) -> None:
+        """Close the questions of a call that has ended."""
         for request, asked in list(self._requests.items()):
             if (asked.tree, asked.node) == (final.tree, final.node):
                 self.forget(request)
 
     def show(self, record: SearchFanOut) -> None:
-        """Nothing but the chips, and `tell`."""
+        """Do nothing: the chips do not change."""
 
     def tell(self) -> None:
         parts = [("A search wants to make ", "$foreground"), (estimate(self._requests[self._shown]), "bold $moon")]

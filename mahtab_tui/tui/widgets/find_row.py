@@ -1,4 +1,4 @@
-"""A line to search with, under what is searched."""
+"""A line that searches the pane above it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from mahtab_tui.tui.patterns import PatternError
 from mahtab_tui.tui.widgets.line_input import LineInput
 
 PAUSE = 0.15
-"""Seconds without a key after which a regular expression is searched for: the search of one may hold the keys for a moment."""
+"""Seconds without a key after which a regular expression is searched for, because the search may block keys for a moment."""
 
 
 class Findable(Protocol):
-    """What can be searched."""
+    """A pane that can be searched."""
 
     def begin_find(self) -> str:
-        """Search from here on; returns the words to begin with, often none."""
+        """Begin a search at the current position; returns the words to begin with, often none."""
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
-        """Show the place that is meant: the next (1), the one before (-1), or the first from where the search began (0).
+        """Show the next match (1), the previous one (-1), or the first one from where the search began (0).
 
-        Returns which it is ("2 of 7"), that there is none, or nothing for no words. Raises `PatternError` where the words are no pattern.
+        Returns which match it is ("2 of 7"), that there is none, or an empty text for no words. Raises `PatternError` for an invalid pattern.
         """
 
     def end_find(self) -> None:
-        """The row has been closed: the keys are for what was found."""
+        """End the search, and focus what was found."""
 
 
 class FindRow(Horizontal):
-    """Typing searches; Enter goes on. Escape closes it and leaves what was found."""
+    """Typing searches, Enter goes to the next match, Escape closes the row and stays at the match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
@@ -51,7 +51,7 @@ class FindRow(Horizontal):
         self._found = found
         self._regex = False
         self._waiting: Timer | None = None
-        """Until what was typed is searched for."""
+        """Runs until the typed pattern is searched for."""
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
@@ -59,7 +59,7 @@ class FindRow(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
-        """Show it, and search."""
+        """Show the row, and search."""
         line = self.query_one(LineInput)
         line.value = self._found.begin_find() or line.value
         self.display = True
@@ -74,11 +74,11 @@ class FindRow(Horizontal):
         self._found.end_find()
 
     def action_step(self, step: int) -> None:
-        """Go to the next (1) or the previous (-1) place."""
+        """Go to the next match (1) or the previous one (-1)."""
         self._show(step)
 
     def action_toggle_regex(self) -> None:
-        """What is typed is a regular expression, or is found as it stands."""
+        """Switch between regular expressions and plain words."""
         self._regex = not self._regex
         self.query_one("#find-title", Static).update("Regex" if self._regex else "Find")
         self._show(0)
@@ -99,11 +99,11 @@ class FindRow(Horizontal):
         self._show(1)
 
     def _show(self, step: int) -> None:
-        if self._waiting is not None:  # the first place is still to be found
+        if self._waiting is not None:  # the first match was not searched for yet
             self._waiting.stop()
             self._waiting, step = None, 0
         try:
-            said = Content(self._found.find(self.query_one(LineInput).value, step, regex=self._regex))
+            count = Content(self._found.find(self.query_one(LineInput).value, step, regex=self._regex))
         except PatternError as error:
-            said = Content.styled(str(error), "$bad")
-        self.query_one("#find-count", Static).update(said)
+            count = Content.styled(str(error), "$bad")
+        self.query_one("#find-count", Static).update(count)

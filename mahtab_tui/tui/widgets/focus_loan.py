@@ -1,4 +1,4 @@
-"""The focus, lent to a row that asks something, and given back."""
+"""The focus that a row borrows while it asks something."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textual.widgets import TextArea
 
 
 class FocusLoan:
-    """Remembers who had the focus before a row."""
+    """Remembers which widget had the focus before a row took it."""
 
     def __init__(self, row: Widget) -> None:
         self._row = row
@@ -15,31 +15,31 @@ class FocusLoan:
 
     @property
     def free(self) -> bool:
-        """Whether nobody types: the focus is in an empty text, or nowhere, and no dialog stands over the row."""
+        """Whether the user does not type: the focus is nowhere or in an empty text, and no dialog covers the row."""
         screen = self._row.screen
         focused = screen.focused
         return screen.is_active and (focused is None or (isinstance(focused, TextArea) and not focused.text))
 
     @property
     def taken(self) -> bool:
-        """Whether the row has the focus, or something in it."""
+        """Whether the row, or a widget in it, has the focus."""
         return self._holds(self._row.screen.focused)
 
     @property
     def lender(self) -> Widget | None:
-        """Who had the focus. While the terminal's window had none, nobody had; then it goes to the text on the screen."""
+        """The widget that had the focus; if none had, because the terminal's window was in the background, the text on the screen."""
         if self._lender is not None:
             return self._lender
         return next((each for each in self._row.screen.focus_chain if isinstance(each, TextArea) and not self._holds(each)), None)
 
     def take(self, target: Widget) -> None:
-        """Give the focus to something in the row."""
+        """Focus a widget in the row."""
         if not self.taken:
             self._lender = self._row.screen.focused
         self._row.screen.set_focus(target)
 
     def give_back(self) -> None:
-        """Give the focus to who had it, if the row still has it."""
+        """Give the focus back, if the row still has it."""
         if self.taken:
             self._row.screen.set_focus(self.lender)
 

@@ -1,4 +1,4 @@
-"""The header: what the session is and what the kernel does, in one line."""
+"""The header: session, model, costs and the kernel's state, in one line."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.activity import Activities, Waiting
 
 NARROW = 100
+"""Columns below which the header leaves out some parts."""
 
 _STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad")}
 _APPROVAL = {"ask": "ask first", "auto": "runs by itself"}
@@ -29,13 +30,13 @@ def short_count(number: int) -> str:
 
 
 def environment_name(executable: str) -> str:
-    """The name of a virtual environment that an interpreter is of; empty for others."""
+    """The name of an interpreter's virtual environment; empty if it is in none."""
     folder = PurePath(executable).parent
     return folder.parent.name if folder.name == "bin" and (folder.parent.name.startswith(".") or "venv" in folder.parent.name) else ""
 
 
 def _shortened(names: Sequence[Content], by: int) -> list[Content]:
-    """Names that take so many columns less, the longest first: what is approved and spent is not theirs to hide."""
+    """Shorten names by so many columns, the longest first, so that approval and costs stay visible."""
     lengths = [name.cell_length for name in names]
     room = max(0, sum(lengths) - by)
     most = max(room // len(names), room - sum(lengths) + max(lengths))
@@ -43,7 +44,7 @@ def _shortened(names: Sequence[Content], by: int) -> list[Content]:
 
 
 class HeaderBar(Widget):
-    """Fed by the records of the session, the kernel and the usage."""
+    """Folds the records of the session, the kernel, usage and skills."""
 
     session_name: reactive[str] = reactive("")
     model: reactive[str] = reactive("")
@@ -52,7 +53,7 @@ class HeaderBar(Widget):
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
     waits: reactive[bool] = reactive(False)
-    """Something waits for the person."""
+    """Whether something waits for the user."""
     kernel: reactive[Kernel] = reactive(Kernel(state="starting"), always_update=True)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -60,15 +61,15 @@ class HeaderBar(Widget):
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
         self._skills_budget = 0
-        """Characters of all that may be loaded."""
+        """Characters that all loaded skills may have together."""
         self._busy_since = 0.0
         self._activities = Activities(time.time())
         self._waiting = Waiting()
         self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought."""
-        said = self._said()
+        """Take in new records."""
+        before = self._activity()
         for record in records:
             self._activities.fold(record)
             self._waiting.fold(record)
@@ -82,7 +83,7 @@ class HeaderBar(Widget):
             self._show_tooltip()
         self._kernel_changed([record for record in records if isinstance(record, Kernel)])
         self.waits = self._waiting.since is not None
-        if self._said() != said:
+        if self._activity() != before:
             self.refresh()
         self._tick_if_needed()
 
@@ -94,7 +95,7 @@ class HeaderBar(Widget):
         self._skills_budget = skill.budget
 
     def _show_tooltip(self) -> None:
-        """What was used, and what is loaded."""
+        """Show tokens, costs and loaded skills."""
         lines = []
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
@@ -122,15 +123,15 @@ class HeaderBar(Widget):
         self.kernel = records[-1]
 
     def _tick_if_needed(self) -> None:
-        _, since = self._said()
+        _, since = self._activity()
         if since is not None and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
         elif since is None and self._ticking is not None:
             self._ticking.stop()
             self._ticking = None
 
-    def _said(self) -> tuple[str, float | None]:
-        """What goes on, and since when (seconds since the epoch; None where no time is told): what is most urgent for the person."""
+    def _activity(self) -> tuple[str, float | None]:
+        """The most urgent activity for the user, and since when (seconds since the epoch; None if no time is shown)."""
         state, activity = self.kernel.state or "starting", self._activities.now
         if state == "dead":
             return state, None
@@ -175,13 +176,13 @@ class HeaderBar(Widget):
     def _kernel(self, narrow: bool) -> Content:
         state = self.kernel.state or "starting"
         glyph, colour = _STATES.get(state, ("?", "$muted"))
-        words = [f"{glyph} kernel"]
+        kernel = [f"{glyph} kernel"]
         if not narrow and self.kernel.python:
-            words.append(one_line(".".join(self.kernel.python.split(".")[:2])))
+            kernel.append(one_line(".".join(self.kernel.python.split(".")[:2])))
             if environment := environment_name(self.kernel.executable or ""):
-                words.append(one_line(environment))
-        said, since = self._said()
+                kernel.append(one_line(environment))
+        words, since = self._activity()
         if since is not None:
             elapsed = max(0.0, time.time() - since)
-            said, colour = f"{said} {elapsed:6.1f} s" if state == "busy" else f"{said} {int(elapsed):4} s", "$moon"
-        return Content.assemble((" ".join(words), colour), "  ", (said, colour))
+            words, colour = f"{words} {elapsed:6.1f} s" if state == "busy" else f"{words} {int(elapsed):4} s", "$moon"
+        return Content.assemble((" ".join(kernel), colour), "  ", (words, colour))

@@ -1,4 +1,4 @@
-"""A line that code asks for with `input()` or `getpass()`."""
+"""The row for a line that code reads with `input()` or `getpass()`."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 from mahtab_tui.tui.widgets.line_input import LineInput
 
 LINGER = 0.25
-"""Seconds for which the row stays after an answer: code that asks again at once (a debugger does) gets what was typed meanwhile."""
+"""Seconds for which the row stays after an answer, so that code which asks again at once, such as a debugger, gets what was typed meanwhile."""
 
 PROMPT = 60
-"""Characters of a prompt that are shown: its end."""
+"""Characters of a prompt that are shown, from its end."""
 
 _AWAY = "empty the editor, or click here, to answer"
 
 
-class _Answer(LineInput):
+class _AnswerLine(LineInput):
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+d", "end_of_input", "End of input", show=False),
     ]
 
-    class Ended(Message):
-        """Ctrl+D on an empty line."""
+    class EndOfInput(Message):
+        """The user pressed Ctrl+D on an empty line."""
 
     async def action_submit(self) -> None:
-        """Enter the line; what is typed next answers the next question."""
+        """Submit the line; what is typed next answers the next question."""
         self.post_message(Input.Submitted(self, self.value))
         self.value = ""
 
@@ -46,14 +46,14 @@ class _Answer(LineInput):
         if self.value:
             self.action_delete_right()
         else:
-            self.post_message(self.Ended())
+            self.post_message(self.EndOfInput())
 
 
 class InputRow(Widget):
-    """Shown while code waits for a line. Takes the focus as soon as nobody types elsewhere, and gives it back."""
+    """Shown while code waits for a line. Takes the focus as soon as the user types nowhere else, and gives it back."""
 
     class Answered(Message):
-        """The line; None is the end of input."""
+        """The user has entered a line; None for the end of input."""
 
         def __init__(self, request: str, text: str | None) -> None:
             super().__init__()
@@ -63,15 +63,15 @@ class InputRow(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
-        """What waits by its request, the one that is shown first."""
+        """What waits, by request; the first one is shown."""
         self._ahead: list[str] = []
-        """Lines entered before anything asked for them."""
+        """Lines that were entered before code asked for them."""
         self._loan = FocusLoan(self)
         self._lingering: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="input-prompt", markup=False)
-        yield _Answer(id="input-line", compact=True, placeholder=_AWAY)
+        yield _AnswerLine(id="input-line", compact=True, placeholder=_AWAY)
 
     def on_descendant_focus(self) -> None:
         self._line.placeholder = "Enter answers · Ctrl+D is the end of input"
@@ -84,7 +84,7 @@ class InputRow(Widget):
         self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
 
     def fold(self, arrived: Sequence[Record]) -> None:
-        """Take in what the bus brought."""
+        """Take in new records."""
         for record in arrived:
             if isinstance(record, records.Input):
                 request = record.request
@@ -98,18 +98,18 @@ class InputRow(Widget):
                     if shown:
                         self._next()
             elif isinstance(record, records.Kernel) and record.state == "idle" and not self._requests and self.display:
-                # Nothing runs that could ask again.
+                # No code runs that could ask again.
                 self._close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
-        """Give the focus to the line, if one is asked for."""
+        """Focus the line, if code asks for one."""
         if self.display:
             self._loan.take(self._line)
         return self
 
     @property
-    def _line(self) -> _Answer:
-        return self.query_one(_Answer)
+    def _line(self) -> _AnswerLine:
+        return self.query_one(_AnswerLine)
 
     def _open(self, record: records.Input) -> None:
         if self._lingering is not None:
@@ -125,7 +125,7 @@ class InputRow(Widget):
             self._answer(self._ahead.pop(0))
 
     def _take_focus_if_free(self) -> None:
-        """Once; where the focus goes from here is the person's choice."""
+        """Take the focus once; afterwards the user decides where it goes."""
         if self._loan.free:
             self._loan.take(self._line)
         if self._loan.taken:
@@ -138,7 +138,7 @@ class InputRow(Widget):
             self._close()
 
     def _close(self) -> None:
-        """Give the focus back, and what was typed and asked for by nobody with it."""
+        """Give the focus back, together with text that no code asked for."""
         self._watch.pause()
         if self._lingering is not None:
             self._lingering.stop()
@@ -169,7 +169,7 @@ class InputRow(Widget):
         event.stop()
         self._answer(event.value)
 
-    @on(_Answer.Ended)
-    def _ended(self, message: _Answer.Ended) -> None:
+    @on(_AnswerLine.EndOfInput)
+    def _ended(self, message: _AnswerLine.EndOfInput) -> None:
         message.stop()
         self._answer(None)

@@ -1,4 +1,4 @@
-"""The question before leaving, in the place of the line of keys."""
+"""The question before leaving, in place of the footer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from textual.content import Content
 from textual.widget import Widget
 
 LOOK = 0.2
-"""Seconds between two looks at what would be lost."""
+"""Seconds between two checks of what would be lost."""
 
 
 class LeaveRow(Widget):
-    """Says what leaving would lose. It never takes the focus: keys go where they went."""
+    """Says what leaving would lose. It never takes the focus, so that keys go where they went before."""
 
     def __init__(self, lost: Callable[[], Sequence[str]], key: str) -> None:
-        """lost: what leaving would lose now. key: what leaves, as it stands on the keyboard."""
+        """lost: lists what leaving would lose now. key: the key that leaves, as on the keyboard."""
         super().__init__()
         self._lost = lost
         self._key = key
@@ -26,7 +26,6 @@ class LeaveRow(Widget):
         self.set_interval(LOOK, self._look)
 
     def _look(self) -> None:
-        """What would be lost may end meanwhile."""
         lost = self._lost()
         if lost != self._shown:
             self._shown = lost

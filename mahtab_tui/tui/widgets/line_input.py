@@ -1,4 +1,4 @@
-"""One line of text that a person enters, free of control characters."""
+"""A line of text that the user enters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
 
 
 class LineInput(Input):
-    """An `Input` that takes a pasted text whole, its line breaks as blanks, and keys in their order."""
+    """An `Input` that joins the lines of a pasted text, removes control characters, and runs keys in order."""
 
     async def on_key(self, event: Key) -> None:
         await run_own_binding(self, event)

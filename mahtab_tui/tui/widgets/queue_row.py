@@ -1,4 +1,4 @@
-"""The inputs that wait for their turn, each of which can be taken back."""
+"""The queued inputs, each of which can be taken back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
 SHOWN = 4
-"""Inputs that are shown at a time."""
+"""Inputs that are visible at a time."""
 
 _CROSS = " ✕ "
 
 
 class QueueRow(Widget, can_focus=True):
-    """A line for each; hidden while nothing waits."""
+    """Shows a line for each input; hidden while none waits."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
@@ -36,20 +36,20 @@ class QueueRow(Widget, can_focus=True):
     chosen: reactive[int] = reactive(0)
 
     class Cancelled(Message):
-        """The person takes an input back."""
+        """The user takes an input back."""
 
         def __init__(self, item_id: int) -> None:
             super().__init__()
             self.item_id = item_id
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in what the bus brought."""
+        """Take in new records."""
         last = next((record for record in reversed(records) if isinstance(record, Queue)), None)
         if last is not None:
             self.items = last.items
 
     def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
-        if min(len(before), SHOWN) != min(len(items), SHOWN):  # else the screen need not be laid out anew
+        if min(len(before), SHOWN) != min(len(items), SHOWN):  # else the layout stays the same
             self.refresh(layout=True)
         if not items and self.display and self.is_attached:
             FocusLoan(self).give_back()
@@ -69,7 +69,7 @@ class QueueRow(Widget, can_focus=True):
         return Content("\n").join(lines)
 
     def on_click(self, event: Click) -> None:
-        """The cross takes the input back; elsewhere a click chooses it."""
+        """Take the input back by a click on its cross; choose it by a click elsewhere."""
         at = event.get_content_offset(self)
         if at is not None and (place := self._first() + at.y) < len(self.items):
             self.chosen = place
@@ -88,11 +88,11 @@ class QueueRow(Widget, can_focus=True):
         return f"queued {len(self.items)}  "
 
     def _first(self) -> int:
-        """The first one that is shown."""
+        """The number of the first visible input."""
         return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
 
     def _text(self, place: int) -> str:
-        """An input on one line."""
+        """Shorten an input to one line."""
         party = plain(self.items[place].party)
         first, _, more = visible(self.items[place].code).expandtabs(4).strip("\n").partition("\n")
         first = f"{party}: {first}" if party else first

@@ -1,4 +1,4 @@
-"""A line between two panes that the mouse can drag."""
+"""A line between two panes that the user can drag."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from textual.widget import Widget
 
 
 class Splitter(Widget):
-    """Says where it is dragged to; who made it moves the panes."""
+    """Reports where it is dragged to; its parent resizes the panes."""
 
     class Dragged(Message):
-        """The mouse has it at a place of the screen."""
+        """The user has dragged it to a position on the screen."""
 
         def __init__(self, splitter: Splitter, x: int, y: int) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Code that waits for the user's answer, scrolled where it is longer than its room."""
+"""Code that waits for approval, in a view that scrolls."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 LEAST = 3
-"""Rows that are seen on the lowest of screens."""
+"""Rows that are visible on the smallest screen."""
 
 
-class WholeCode:
-    """A `RowSource`: all rows of a piece of code, however long it is."""
+class WaitingCodeRows:
+    """A `RowSource` of all rows of the code."""
 
     def __init__(self) -> None:
         self.code = ""
         self.lines: list[int] = []
-        """The number of the line that each row belongs to, from 1."""
+        """The line number of each row, from 1."""
         self._rows: CodeRows | None = None
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -45,20 +45,20 @@ class WholeCode:
 
 
 class WaitingCode(RowsView):
-    """All of a piece of code, and whether its end has been on the screen."""
+    """Shows all of the code, and notes whether its end was visible."""
 
     margin = 0
 
-    class Seen(Message):
-        """Other lines are seen."""
+    class Scrolled(Message):
+        """Other lines are visible."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        self._code = WholeCode()
+        self._code = WaitingCodeRows()
         super().__init__(self._code, id=id)
         self.end_seen = False
 
     def show(self, code: str) -> None:
-        """Show other code from its beginning, and nothing of it as seen."""
+        """Show other code from its beginning."""
         self._code.code, self.end_seen = code, False
         self.scroll_to(y=0, animate=False, immediate=True)
         self.reload()
@@ -69,13 +69,13 @@ class WaitingCode(RowsView):
         self._note_seen()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """About as many rows as there are, within half of the screen."""
+        """About as many rows as the code has, but at most half of the screen."""
         rows = sum(1 + len(line) // max(1, width) for line in self._code.code.split("\n"))
         return max(LEAST, min(rows, viewport.height // 2))
 
     @property
     def seen(self) -> str:
-        """Which lines are seen, as ``lines 1–14 of 60``."""
+        """The visible lines, as in ``lines 1–14 of 60``."""
         lines, first = self._code.lines, self.scroll_offset.y
         last = min(first + self.size.height, len(lines))
         return f"lines {lines[first]:,}–{lines[last - 1]:,} of {lines[-1]:,}" if first < last else ""
@@ -87,4 +87,4 @@ class WaitingCode(RowsView):
     def _note_seen(self) -> None:
         if self.display and self._code.lines and self.size:
             self.end_seen = self.end_seen or self.scroll_offset.y + self.size.height >= len(self._code)
-            self.post_message(self.Seen())
+            self.post_message(self.Scrolled())

@@ -1,4 +1,4 @@
-"""A look inside any object, on a screen of its own."""
+"""The inspector: a screen that shows any object."""
 
 from mahtab_tui.tui.screens.inspector.screen import InspectorScreen
 

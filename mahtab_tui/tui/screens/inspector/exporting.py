@@ -1,4 +1,4 @@
-"""Code that writes an object to a new file: it runs as a cell, so it can be seen and stopped."""
+"""Code that writes an object to a new file. It runs as a cell, so that the user can see and stop it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ try:
 except BaseException:
     __import__('os').remove({f})
     raise"""
-"""A file that is there already stays as it is, and one that could not be written whole is not left behind."""
+"""An existing file is not changed, and an incomplete one is removed."""
 
 
 def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns) -> str:
-    """How the rows of a table that are seen are written in code."""
+    """Write the code of a table's rows as they are sorted and filtered."""
 
     def column(number: int) -> str:
         heading = columns.headings.get(number)
@@ -57,26 +57,26 @@ def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns
 
 
 def base_name(opened: InspectedObject) -> str:
-    """The last name on the way to an object."""
+    """The last name in an object's expression."""
     name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
     return next((word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value")
 
 
 def suggested(opened: InspectedObject) -> str:
-    """A file for an object, named after the last name on the way to it."""
+    """Suggest a file for an object, named after the last name in its expression."""
     ending = ".csv" if opened.known in _CSV else ".txt" if "text" in opened.views else ".json" if opened.known.startswith("builtins.") else ".pkl"
     return f"{base_name(opened)}{ending}"
 
 
 def export_code(opened: InspectedObject, file: str) -> str:
-    """The cell. Raises `ValueError` with a sentence where the file's ending says nothing, or there is no such form."""
+    """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does not fit the object."""
     if not opened.expression:
-        raise ValueError("It has no name in code: give it one in a cell, and export that.")
+        raise ValueError("No expression leads to this object: assign it to a variable in a cell, and export that.")
     ending = next((ending for ending in ENDINGS if file.endswith(ending)), "")
     if ending == ".csv":
         form = _CSV.get(opened.known, "")
         if not form:
-            raise ValueError(f"Only tables and arrays can be written as CSV, no {opened.type}.")
+            raise ValueError(f"Only tables and arrays can be written as CSV, not a {opened.type}.")
     elif ending == ".json":
         form = _JSON.get(opened.known, _ANY_JSON)
     elif ending == ".txt":
@@ -84,6 +84,6 @@ def export_code(opened: InspectedObject, file: str) -> str:
     elif ending == ".pkl":
         form = _PICKLE
     else:
-        raise ValueError(f"The file's ending says how it is written: {', '.join(ENDINGS)}.")
+        raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")
     path = repr(os.path.expanduser(file))
     return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))

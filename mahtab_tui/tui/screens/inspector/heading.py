@@ -1,4 +1,4 @@
-"""What stands above an object: the way to it, what it is, and the views that it has."""
+"""The heading of the inspector: the path to an object, its type and size, and its views."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES: dict[ViewKind, str] = {
 
 
 def crumbs(labels: Sequence[str], room: int) -> Content:
-    """The way to an object; where it is too long, its beginning and its end."""
+    """Show the path to an object; if it is too long, its beginning and its end."""
     first, *others = shown = [one_line(label) for label in labels]
     while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
         del others[0]
@@ -39,13 +39,13 @@ def crumbs(labels: Sequence[str], room: int) -> Content:
 
 
 def facts(opened: InspectedObject, room: int) -> Content:
-    """Type and size, cut to so many cells."""
+    """Show type and size, cut to so many cells."""
     told = f"{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
     return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)
 
 
 def tabs(titles: Sequence[str], current: int) -> Content:
-    """The views, each with its key."""
+    """Show the views, each with its key."""
     parts: list[tuple[str, str]] = []
     for number, title in enumerate(titles):
         here = number == current

@@ -21,7 +21,7 @@ MOST = 200_000
 SECONDS = 3.0
 """How long that may take."""
 _HEAD = 20_000
-"""Characters at the beginning that say what the text is written in."""
+"""Characters at the beginning from which the language is guessed."""
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
 _MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S", re.MULTILINE)
@@ -29,7 +29,7 @@ _CODE = re.compile(r"^(?:def |class |import |from \w+ import |@\w|async def )|^\
 
 
 def language_of(text: str) -> str:
-    """``json``, ``xml``, ``html``, ``python``, ``markdown``, or nothing where it is plain text."""
+    """Guess ``json``, ``xml``, ``html``, ``python``, ``markdown``, or an empty text for plain text."""
     begins = text[:2000].lstrip()
     if begins[:1] in ("{", "[") and _parses(text):
         return "json"
@@ -41,10 +41,10 @@ def language_of(text: str) -> str:
 
 
 class Colours:
-    """Which characters of a text have which kind."""
+    """The kinds of the characters of a text."""
 
     def __init__(self, text: str, language: str) -> None:
-        """Raises `TimeoutError` after `SECONDS`: a text that is not what it seems can keep a lexer busy for hours."""
+        """Raises `TimeoutError` after `SECONDS`, because a text in another language can keep a lexer busy for hours."""
         self.language = language
         self._tokens: list[_Token] = []
         end = time.monotonic() + SECONDS
@@ -55,7 +55,7 @@ class Colours:
         self._starts = [token.start for token in self._tokens]
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
-        """Styles of a part, by places in the text."""
+        """Yield the styles of a part, with their places in the text."""
         place = max(0, bisect_right(self._starts, start) - 1)
         while place < len(self._tokens) and self._tokens[place].start < end:
             token = self._tokens[place]
@@ -64,7 +64,7 @@ class Colours:
 
 
 def colours_of(text: str, language: str = "") -> Colours | None:
-    """Of a text in a language, by default in what it seems to be written in; None where that is nothing known, or where it takes too long."""
+    """Colour a text in a language, by default the guessed one; None if it is not known, or takes too long."""
     written = language or language_of(text)
     try:
         return Colours(text, written) if written else None
@@ -87,7 +87,7 @@ def _parses(text: str) -> bool:
 
 
 def _is_code(text: str) -> bool:
-    """Whether the beginning of a text, up to a line that begins something anew, is Python: parsing stops all else in the program."""
+    """Whether the beginning of a text, up to an empty line, is Python. No more is parsed, because parsing blocks the other threads."""
     if len(text) > _HEAD:
         text = text[: max(text.rfind("\n\n", 0, _HEAD), 0)]
     try:

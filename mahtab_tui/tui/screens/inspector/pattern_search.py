@@ -1,4 +1,4 @@
-"""Finds a regular expression in a text of any length, line by line. Waits, so call it on a thread: `regex` lets the others run meanwhile."""
+"""Finds a regular expression in a text of any length, line by line. Call it on a thread: it waits, and `regex` lets other threads run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ WHOLE = 20.0
 
 
 def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool) -> Span | None:
-    """The next match from a place on, or the last one before it; goes on from the other end. Words without capitals match in any case.
+    """Find the next match from a place on, or the last one before it; wraps around. A pattern without capitals ignores case.
 
-    A match stands in one line, and in one block where a line is longer than that. Raises `KernelError`.
+    A match lies in one line, or in one block of a longer line. Raises `KernelError`.
     """
     until = time.monotonic() + WHOLE
     try:
         pattern = Pattern(words, regex=True, any_case=not any(map(str.isupper, re.sub(r"\\.", "", words))))
         for block, first, last in _places(source.size, start, backwards=backwards):
             if time.monotonic() > until:
-                raise KernelError(f"It was not found within {WHOLE:.0f} s; the text is very long.")
+                raise KernelError(f"Not found within {WHOLE:.0f} s, because the text is very long.")
             text, begin = _lines(source, block)
             found = _match(pattern, text, range(max(0, first - begin), max(0, last - begin)), backwards=backwards)
             if found is not None:
@@ -37,7 +37,7 @@ def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool)
 
 
 def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> Span | None:
-    """The first match (backwards: the last one) that begins in a range of places."""
+    """Find the first match (backwards: the last one) that begins in a range of places."""
     found = None
     for span in pattern.spans(text, PART, begins.start):
         if span[0] >= begins.stop:
@@ -49,7 +49,7 @@ def _match(pattern: Pattern, text: str, begins: range, *, backwards: bool) -> Sp
 
 
 def _places(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, int, int]]:
-    """Blocks in the order in which they are searched, each with the places between which a match may begin."""
+    """Yield the blocks in search order, each with the range in which a match may begin."""
     count, here = -(-size // BLOCK), min(start, max(0, size - 1)) // BLOCK
     if backwards:
         yield from ((block, 0, start) for block in range(here, -1, -1))
@@ -60,7 +60,7 @@ def _places(size: int, start: int, *, backwards: bool) -> Iterator[tuple[int, in
 
 
 def _lines(source: TextSource, block: int) -> tuple[str, int]:
-    """The lines that begin in a block, whole, and where they begin; of a line that is longer than a block, the block."""
+    """Read the lines that begin in a block, and return where they begin; of a line longer than a block, only the block."""
     text, begin = source.fetch(block).text, block * BLOCK
     if block and not source.fetch(block - 1).text.endswith("\n") and "\n" in text:
         cut = text.index("\n") + 1

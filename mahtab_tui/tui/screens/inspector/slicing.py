@@ -1,4 +1,4 @@
-"""Which part of an array of many dimensions is seen: two of them whole, a place in each of the others."""
+"""Slices of arrays of many dimensions: two dimensions whole, an index in each of the others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ Slice = tuple[int | None, ...]
 
 
 def first_slice(shape: Sequence[int]) -> Slice:
-    """The last two dimensions, at the beginning of the others."""
+    """Show the last two dimensions, at index 0 of the others."""
     return tuple(None if place >= len(shape) - 2 else 0 for place in range(len(shape)))
 
 
 def fits(slice: Slice | None, shape: Sequence[int]) -> bool:
-    """Whether there is such a slice; None is for arrays that are seen whole."""
+    """Whether an array of a shape has the slice. None stands for all of an array of at most two dimensions."""
     if slice is None:
         return len(shape) <= 2
     return len(slice) == len(shape) > 2 and all(place is None or place < size for place, size in zip(slice, shape, strict=True))
 
 
 def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Slice:
-    """The slice beside it, along a dimension that has a place."""
+    """The neighbouring slice, along a dimension that has an index."""
     place = slice[dimension]
     if place is None:
         return slice
@@ -28,20 +28,20 @@ def stepped(slice: Slice, shape: Sequence[int], dimension: int, step: int) -> Sl
 
 
 def fixed(slice: Slice) -> list[int]:
-    """The dimensions that have a place."""
+    """The dimensions that have an index."""
     return [dimension for dimension, place in enumerate(slice) if place is not None]
 
 
 def written(slice: Slice) -> list[str]:
-    """As in code."""
+    """Write a slice as in code."""
     return [":" if place is None else str(place) for place in slice]
 
 
 def parse(text: str, shape: Sequence[int]) -> Slice:
-    """What a person types, as in ``3, :, :``. Raises `ValueError` with a sentence."""
+    """Read what a user typed, as in ``3, :, :``. Raises `ValueError` with a sentence."""
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     if len(parts) != len(shape):
-        raise ValueError(f"The array has {len(shape)} dimensions: a number or : for each.")
+        raise ValueError(f"The array has {len(shape)} dimensions: enter a number or : for each.")
     found: list[int | None] = []
     for part, size in zip(parts, shape, strict=True):
         if part in (":", ""):
@@ -53,8 +53,8 @@ def parse(text: str, shape: Sequence[int]) -> Slice:
             raise ValueError(f"{part} is neither a number nor :") from None
         place += size if place < 0 else 0
         if not 0 <= place < size:
-            raise ValueError(f"There is no {part} in a dimension of {size:,}.")
+            raise ValueError(f"{part} is out of range for a dimension of {size:,}.")
         found.append(place)
     if found.count(None) not in (1, 2):
-        raise ValueError("One or two dimensions are to stay whole.")
+        raise ValueError("Leave one or two dimensions whole, with :.")
     return tuple(found)
