@@ -61,7 +61,7 @@ def test_timeit_runs_it_many_times(cells: Cells) -> None:
     cells.run("n = 0\ndef f():\n    global n\n    n += 1\n")
     assert " per loop (of 2 runs with 3 loops each" in cells.text("%timeit -n 3 -r 2 f()")
     assert cells.text("n") == "6\n"
-    assert "wants code" in cells.run("%timeit").output
+    assert "needs code" in cells.run("%timeit").output
 
 
 def test_the_working_directory_changes(cells: Cells, project: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and
     assert (result.status, value, rest) == ("ok", "42", "")
     assert said.startswith(f"\x1b[2m{line} ")
     assert said.endswith(".\x1b[22m")
-    assert ("is not needed: modules of your project are loaded anew by themselves" in said) == ("autoreload" in line)
+    assert ("is not needed: modules of your project are reloaded automatically" in said) == ("autoreload" in line)
 
 
 def test_variables_are_listed(cells: Cells) -> None:
@@ -164,7 +164,7 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
     assert (project / "notes.txt").read_text() == "a {b}\n\nc\n"
     assert cells.text("%%writefile -a notes.txt\nd") == "added to notes.txt\n"
     assert (project / "notes.txt").read_text() == "a {b}\n\nc\nd\n"
-    assert "wants a file" in cells.run("%%writefile\nd").output
+    assert "needs a file" in cells.run("%%writefile\nd").output
     assert "below it what to write" in cells.run("%%writefile notes.txt\n").output
     assert (project / "notes.txt").read_text().endswith("d\n")
     assert cells.text("%ls notes*") == "notes.txt\n"
@@ -182,7 +182,7 @@ def test_what_a_cell_prints_can_be_kept_to_itself(cells: Cells) -> None:
     assert cells.text("%%capture --no-stderr\nprint('a')\nimport sys\nprint('b', file=sys.stderr)") == "b\n"
     assert "ZeroDivisionError" in cells.run("%%capture printed\nprint('so far')\n1 / 0").output
     assert cells.text("print(printed)") == "so far\n\n"
-    assert "takes a name at most" in cells.run("%%capture a b\n1").output
+    assert "takes at most one name" in cells.run("%%capture a b\n1").output
 
 
 def test_help_and_source(cells: Cells) -> None:

@@ -78,10 +78,10 @@ def test_a_changed_module_is_loaded_anew(begin: Make, project: Path) -> None:
     write(project / "mine.py", "def f():\n    return 1\n", 1_000)
     assert cells.text("import mine\nfrom mine import f as g\nmine.f(), g()") == "(1, 1)\n"
     write(project / "mine.py", "def f():\n    return 2\n", 2_000)
-    assert cells.text("mine.f(), g()") == "mine was changed, and is loaded anew\n(2, 2)\n"
+    assert cells.text("mine.f(), g()") == "mine has changed and was reloaded\n(2, 2)\n"
     assert cells.text("mine.f(), g()") == "(2, 2)\n"
     write(project / "mine.py", "def f(:\n", 3_000)
-    assert "cannot be loaded anew: SyntaxError" in cells.text("g()")
+    assert "cannot be reloaded: SyntaxError" in cells.text("g()")
 
 
 def test_without_the_setting_modules_stay(begin: Make, project: Path) -> None:

@@ -23,7 +23,7 @@ def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> No
     opened = kernel.look.open(named("df"))
     kernel.run("df = pd.DataFrame({'b': range(1000)})")
     for path in (opened.path, (*opened.path, ["cell", 5, 0])):
-        with pytest.raises(KernelError, match=r"^df is another object by now; r looks again\.$"):
+        with pytest.raises(KernelError, match=r"^df is now a different object; press r to reload\.$"):
             kernel.look.open(path)
     with pytest.raises(KernelError, match="another object"):
         kernel.look.rows(opened.path, 100, 200, [0], TableArrangement())
@@ -53,15 +53,15 @@ def test_what_became_something_else_inside_is_told_in_a_sentence(kernel: Looking
         "plot": lambda: look.plot(path, "line", 5, 5),
         "picture": lambda: look.picture(path),
     }
-    with pytest.raises(KernelError, match=r"^It is not (a text|bytes|an array|a table|a picture) any more; r looks again\.$"):
+    with pytest.raises(KernelError, match=r"^This is no longer (a text|a bytes object|an array|a table|a picture); press r to reload\.$"):
         questions[ask]()
 
 
 def test_a_text_is_no_bytes(kernel: Looking) -> None:
     kernel.run("t, b = 'text', b'bytes'")
-    with pytest.raises(KernelError, match="not bytes any more"):
+    with pytest.raises(KernelError, match="no longer a bytes object"):
         kernel.look.data(named("t"), 0, 5)
-    with pytest.raises(KernelError, match="not a text any more"):
+    with pytest.raises(KernelError, match="no longer a text"):
         kernel.look.text(named("b"), 0, 5)
 
 

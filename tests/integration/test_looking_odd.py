@@ -78,7 +78,7 @@ def test_only_numbers_are_drawn(odd: Looking, value: str, drawn: bool) -> None:
         assert odd.look.plot(named("numbers"), "line", 20, 20).ys[0] in (1, 1.5)
         assert sum(odd.look.plot(named("numbers"), "histogram", 20, 20).ys) in (1, 2)
     else:
-        with pytest.raises(KernelError, match="no numbers that could be drawn"):
+        with pytest.raises(KernelError, match="no numbers to plot"):
             odd.look.plot(named("numbers"), "line", 20, 20)
 
 
@@ -101,7 +101,7 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
     figures = odd.look.array_figures(named("tall"))
     assert (figures.max, figures.zeros) == ("7", 5_000 * 10_001)
     odd.run("tall = np.zeros((5_001 * 2, 10_001), dtype='i1')[::2]")
-    with pytest.raises(KernelError, match="do not stand one behind the other"):
+    with pytest.raises(KernelError, match="is not contiguous"):
         odd.look.array_figures(named("tall"))
     odd.run("tall = np.arange(10)[::3]")
     assert (odd.look.array_figures(named("tall")).max, odd.look.array(named("tall")).layout) == ("9", "strided")
@@ -155,6 +155,6 @@ def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept(odd: Look
         odd.run("begun.wait(30)")
         look.close()
         odd.run("closed.set()")
-        with pytest.raises(KernelError, match="not wanted any more"):
+        with pytest.raises(KernelError, match="Nobody waits for this answer"):
             asked.result()
     assert odd.cells.run("print(len(made))").output == "0\n"

@@ -64,7 +64,7 @@ def test_what_is_no_picture_any_more_is_said_to_be_none(looked: Looking) -> None
     opened = looked.look.open(named("image"))
     assert opened.views[0] == "picture"
     looked.run("image[:] = b'words'")
-    with pytest.raises(KernelError, match=r"^It is not a picture any more; r looks again\.$"):
+    with pytest.raises(KernelError, match=r"^This is no longer a picture; press r to reload\.$"):
         looked.look.picture(opened.path)
 
 

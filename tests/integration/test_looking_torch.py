@@ -134,5 +134,5 @@ def test_without_numpy_a_sentence_says_what_is_missing() -> None:
         )
         assert facts(made, "v").shape == (3,)
         assert made.look.open(named("v")).views[0] == "array"
-        with pytest.raises(KernelError, match="read by numpy, which the kernel's environment does not have"):
+        with pytest.raises(KernelError, match="needs numpy, which the kernel's environment does not have"):
             figures(made, "v")
