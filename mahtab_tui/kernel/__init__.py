@@ -1,1 +1,1 @@
-"""Where the namespace lives and cells run."""
+"""Kernels: where the namespace lives and cells run."""

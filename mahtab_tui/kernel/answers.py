@@ -1,4 +1,4 @@
-"""The host's answers to what code in a kernel calls."""
+"""Answers calls from kernel code to the host."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from mahtab_tui.kernel.told import Call
+from mahtab_tui.kernel.told import HostCall
 from mahtab_tui.kernel.worker.frames import Frame
 
 
 class Answerer(Protocol):
-    """The part of `KernelHost` that is called."""
+    """The part of `KernelHost` that answers calls."""
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any: ...
 
@@ -19,8 +19,8 @@ class Answerer(Protocol):
 
 
 class Answers:
-    """The open calls of one kernel, each answered on a thread of its own. `send` carries an answer to the kernel, and
-    raises `TypeError` or `ValueError` for what it cannot carry."""
+    """The open calls of one kernel, each answered on its own thread. send: sends an answer to the kernel, and raises `TypeError` or
+    `ValueError` if it cannot."""
 
     def __init__(self, host: Answerer, send: Callable[[Frame], None]) -> None:
         self._host = host
@@ -28,29 +28,29 @@ class Answers:
         self._lock = threading.Lock()
         self._open: dict[int, str] = {}
 
-    def begin(self, call: Call) -> None:
-        """Code in the kernel calls."""
+    def begin(self, call: HostCall) -> None:
+        """Start answering a call."""
         with self._lock:
             self._open[call.id] = call.name
         threading.Thread(target=self._answer, args=(call,), name="mahtab-call", daemon=True).start()
 
     def cancel(self, number: int) -> None:
-        """The kernel no longer waits."""
+        """Cancel a call that the kernel no longer waits for."""
         with self._lock:
             name = self._open.pop(number, None)
         if name is not None:
             self._host.call_cancelled(name)
 
     def cancel_all(self) -> None:
-        """The kernel has ended."""
+        """Cancel all calls, since the kernel has ended."""
         for number in list(self._open):
             self.cancel(number)
 
-    def _answer(self, call: Call) -> None:
+    def _answer(self, call: HostCall) -> None:
         answer: Frame = {"op": "answer", "id": call.id}
         try:
             self._send_if_open({**answer, "value": self._host.call(call.name, call.args)})
-        except BaseException as error:  # the outermost frame of the call's thread: it is raised where the caller waits
+        except BaseException as error:  # the thread's outermost frame; the caller in the kernel raises it
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
             self._open.pop(call.id, None)

@@ -1,4 +1,4 @@
-"""What a cell sees of the caller's own process: replaced while it runs, put back after it."""
+"""Replaces streams and functions of the caller's own process while a cell runs, and restores them after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STREAMS = ("stdout", "stderr")
 
 
 class ThreadOutput(io.TextIOBase):
-    """A stream that takes what one thread writes, and leaves the others' to the stream that was there."""
+    """A stream that takes what one thread writes, and passes on what other threads write to the original stream."""
 
     def __init__(self, thread: int, mine: TextIO, others: TextIO) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ThreadOutput(io.TextIOBase):
 
 
 class CellOutput(io.TextIOBase):
-    """Joins a cell's prints, and hands them on from a thread of its own: what the listener prints is not the cell's."""
+    """Joins a cell's output and hands it on from its own thread, so that what the listener prints is not taken for the cell's."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class CellOutput(io.TextIOBase):
         return len(text)
 
     def drain(self) -> None:
-        """Wait until all of it was handed on."""
+        """Wait until everything has been handed on."""
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
@@ -76,7 +76,7 @@ class CellOutput(io.TextIOBase):
             self._hurry = False
 
     def end(self) -> None:
-        """No more will come."""
+        """Note that no more output will come."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -99,14 +99,14 @@ class CellOutput(io.TextIOBase):
 
 
 class BorrowedStage(NamedTuple):
-    """What stood where a cell's streams and functions stand."""
+    """The original streams and functions, and the cell's limited output."""
 
     before: list[Replacement]
     limited: LimitedOutput | None
 
 
 class BorrowedSurroundings:
-    """Streams and functions that ask the person, for the time of a cell. Used on the kernel's thread."""
+    """Installs streams and functions that ask the user while a cell runs. Used on the kernel's thread."""
 
     def __init__(self, output: CellOutput, replacements: list[Replacement]) -> None:
         self._output: Any = output
@@ -130,4 +130,4 @@ class BorrowedSurroundings:
         self._output.drain()
 
     def leave_child(self, error: BaseException | None) -> None:
-        """A child that a cell forks is the caller's own affair, as in any program."""
+        """Do nothing: a child that a cell forks is the caller's responsibility, as in any program."""

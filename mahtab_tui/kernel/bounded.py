@@ -1,4 +1,4 @@
-"""A cell that may be stopped: by a time limit, or by whoever waits for it."""
+"""Runs a cell with a time limit; it can also be stopped."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable
 from mahtab_tui.kernel.base import CellResult, Kernel
 
 GRACE = 2.0
-"""Seconds that a cell has to end after it was interrupted."""
+"""Seconds that a cell gets to end after its interrupt."""
 
 _AGAIN = 0.01
-"""Seconds until an interrupt that found no cell yet is tried again."""
+"""Seconds before an interrupt is repeated that came before the cell had started."""
 
 
 class BoundedCell:
-    """One run of a cell, interrupted at the end of its time; what became of it stands in the attributes afterwards."""
+    """One run of a cell, interrupted after its time limit; `timed_out` tells whether that happened."""
 
     def __init__(
         self, kernel: Kernel, timeout: float | None, *, may_kill: bool, grace: float = GRACE, on_unresponsive: Callable[[], None] = lambda: None
     ) -> None:
         """timeout: seconds from the start of `run`, or None.
 
-        may_kill: whether the kernel is killed when the cell does not end within `grace` seconds after its interrupt; else `on_unresponsive` is
-        called.
+        may_kill: whether to kill the kernel if the cell does not end within `grace` seconds after its interrupt; otherwise `on_unresponsive`
+        is called.
         """
         self._kernel = kernel
         self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
@@ -38,7 +38,7 @@ class BoundedCell:
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        """Run `execute` to its end. The time counts from here."""
+        """Run `execute` to its end. The time limit starts here."""
         self._begun.set()
         if self._timeout is not None or self._stop.is_set():
             self._watch()
@@ -50,7 +50,7 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt it, from any thread; returns at once. What was not yet begun is interrupted when it begins."""
+        """Interrupt the cell, from any thread, and return at once. A cell that has not started is interrupted when it does."""
         self._stop.set()
         if self._begun.is_set():
             self._watch()
@@ -73,7 +73,7 @@ class BoundedCell:
             self._kernel.kill()
 
     def _interrupt(self, timed_out: bool) -> bool:
-        """Whether it still ran. One that the kernel has not begun cannot be interrupted yet."""
+        """Interrupt the cell, repeatedly until the kernel has started it. False if it has already ended."""
         while True:
             with self._lock:
                 if self._ended.is_set():

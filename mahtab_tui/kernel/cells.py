@@ -1,4 +1,4 @@
-"""A cell that runs, as the host knows it."""
+"""The host's side of a running cell."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from mahtab_tui.kernel.base import (
     TracebackFrame,
 )
 from mahtab_tui.kernel.output import Output
-from mahtab_tui.kernel.told import Done
+from mahtab_tui.kernel.told import CellEnd
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 
 DISPLAYED = 100_000_000
-"""Characters of what one cell shows that are kept; of what comes after them, the text is."""
+"""Characters of rich display that are kept of a cell; of further values only the text is kept."""
 
 
 class RunningCell:
-    """Collects a cell's output, tells it on, and makes its result. Used by the kernel's reader thread."""
+    """Collects a cell's output, passes it on, and makes its result. Used by the kernel's reader thread."""
 
     def __init__(self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None) -> None:
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.over_limit = False
-        """More was printed below Python's own streams (by a child, by C code) than the cell may print."""
+        """Whether more was printed outside Python's streams (by a child process or C code) than the cell may print."""
         self.interrupting = False
-        """The kernel is being told to stop it."""
+        """Whether the kernel is being told to stop it."""
         self._on_output = on_output
         self._on_display = on_display
         self._displays: list[Display] = []
@@ -47,7 +47,7 @@ class RunningCell:
         self._listener_error: BaseException | None = None
 
     def printed(self, text: str) -> None:
-        """Something was printed."""
+        """Add output."""
         if self._left is not None:
             self.over_limit = self.over_limit or len(text) > self._left
             text = text[: self._left]
@@ -55,7 +55,7 @@ class RunningCell:
         self._add("stdout", text)
 
     def shown(self, frame: Mapping[str, Any]) -> None:
-        """A value was shown as more than text."""
+        """Add a rich display of a value."""
         mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
         if mime not in get_args(Mime) or not isinstance(data, str):
             self._add("value", text)
@@ -71,10 +71,12 @@ class RunningCell:
             self._tell(lambda: on_display(display))
         self._add("display", display.text)
 
-    def done(self, done: Done) -> None:
-        """The kernel says how it ended."""
+    def done(self, done: CellEnd) -> None:
+        """Finish the cell as the kernel reports."""
         status, pieces, frames = done.status, done.pieces, tuple(TracebackFrame(*fields) for fields in done.frames)
-        if self.over_limit and status is not Status.ERROR:  # it may have ended before its interrupt came, as where a child was interrupted first
+        if (
+            self.over_limit and status is not Status.ERROR
+        ):  # the cell may have ended before its interrupt came, for example if a child was interrupted first
             status, frames = Status.ERROR, ()
             pieces = (("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),)
         for kind, text in pieces:
@@ -82,7 +84,7 @@ class RunningCell:
         self._finish(status, done.duration, done.changes, "", frames)
 
     def lost(self, status: Status, how: str) -> None:
-        """The kernel ended in the middle of it."""
+        """Finish the cell because the kernel has ended."""
         self._finish(status, time.monotonic() - self._start, (), how)
 
     def _add(self, kind: OutputKind, text: str) -> None:
@@ -96,7 +98,7 @@ class RunningCell:
             return
         try:
             tell()
-        except BaseException as error:  # it is the caller's, and is raised where the caller waits
+        except BaseException as error:  # raised by the caller's function; the waiting caller raises it
             self._listener_error = error
 
     def _finish(self, status: Status, duration: float, changed: tuple[Change, ...], detail: str, frames: tuple[TracebackFrame, ...] = ()) -> None:

@@ -1,4 +1,4 @@
-"""How a kernel process ended, in words."""
+"""Describes how a kernel process ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = {
 
 
 def describe_end(code: int) -> str:
-    """How a process ended that was not meant to: ``segmentation fault (SIGSEGV)``, ``it exited with code 3``."""
+    """Describe an unexpected end of a process: ``segmentation fault (SIGSEGV)``, ``it exited with code 3``."""
     if code == CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
     if code >= 0:
@@ -28,7 +28,7 @@ def describe_end(code: int) -> str:
 
 
 def describe_failed_start(executable: str, code: int, output: str) -> str:
-    """Why an interpreter did not become a kernel, and what is needed."""
+    """Say why an interpreter did not start as a kernel, and what is needed."""
     oldest = ".".join(map(str, OLDEST))
     if code == TOO_OLD:
         return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."

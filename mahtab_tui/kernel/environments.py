@@ -1,4 +1,4 @@
-"""Pythons that the kernel could run on, found by looking at files: nothing of them is started, nor any program that manages them."""
+"""Finds Python environments for the kernel from files alone, without starting any program."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Literal, NamedTuple
 EnvironmentKind = Literal["virtual environment", "conda environment"]
 
 INSIDE = (".venv", "venv")
-"""Where a project's virtual environment is looked for."""
+"""Names of a project's virtual environment."""
 
 _MOST = 100
-"""Conda environments that are looked at."""
+"""Conda environments that are examined."""
 _LIST_BYTES = 65_536
-"""Of conda's list of them that are read."""
+"""Bytes of conda's list that are read."""
 
 
-class Found(NamedTuple):
-    """An environment that may be chosen."""
+class PythonEnvironment(NamedTuple):
+    """A Python environment."""
 
     path: str
-    """As it is given to ``/python`` and ``--python``: short where it stands in the folder."""
+    """For ``/python`` and ``--python``; relative if it is in the folder."""
     prefix: Path
 
 
 def environment_kind(folder: Path) -> EnvironmentKind | None:
-    """What kind of environment a folder is; None where it is none."""
+    """Return a folder's kind of environment; None if it is not one."""
     if not (folder / "bin" / "python").exists():
         return None
     if (folder / "pyvenv.cfg").is_file():
@@ -36,26 +36,26 @@ def environment_kind(folder: Path) -> EnvironmentKind | None:
 
 
 def prefix_of(python: str) -> Path | None:
-    """The environment that an interpreter's file belongs to; None for one that belongs to the system."""
+    """Return the environment of an interpreter; None for a system interpreter."""
     folder = Path(python).parent.parent
     return folder if environment_kind(folder) else None
 
 
-def found_environments(folder: Path, python: str) -> list[Found]:
-    """The environments of a project's folder, of the shell, and conda's; without the one of `python`, which is in use. uv makes a ``.venv``, too."""
+def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
+    """Find the environments of a project's folder (also uv's), the shell and conda, except the one of `python`, which is in use."""
     used = prefix_of(python)
-    found: dict[str, Found] = {}
+    found: dict[str, PythonEnvironment] = {}
     for path, prefix in _places(folder):
         try:
             if path.isprintable() and environment_kind(prefix) and not (used and prefix.samefile(used)):
-                found.setdefault(os.path.realpath(prefix), Found(path, prefix))
-        except OSError:  # a folder that cannot be looked into
+                found.setdefault(os.path.realpath(prefix), PythonEnvironment(path, prefix))
+        except OSError:  # an unreadable folder
             continue
     return list(found.values())
 
 
 def has_package(prefix: Path, name: str) -> bool:
-    """Whether a package stands in an environment's own folder of packages."""
+    """Tell whether an environment has a package in its site-packages."""
     try:
         return any(path.exists() for lib in prefix.glob("lib/python3.*/site-packages") for path in (lib / name, lib / f"{name}.py"))
     except OSError:
@@ -71,7 +71,7 @@ def _places(folder: Path) -> Iterator[tuple[str, Path]]:
     try:
         with (Path.home() / ".conda" / "environments.txt").open(encoding="utf-8", errors="surrogateescape") as file:
             listed = file.read(_LIST_BYTES)
-    except (OSError, RuntimeError):  # of `home`
+    except (OSError, RuntimeError):  # RuntimeError from `home`
         return
     for line in listed.splitlines()[:_MOST]:
         if os.path.isabs(line):

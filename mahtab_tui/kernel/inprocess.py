@@ -42,7 +42,7 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
 from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.told import Call, Done, checked
+from mahtab_tui.kernel.told import CellEnd, HostCall, checked
 from mahtab_tui.kernel.worker import detail as description
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
@@ -300,7 +300,7 @@ class InProcessKernel:
                 self._made.add(change["name"])
             elif change["change"] == "deleted":
                 self._made.discard(change["name"])
-        running.done(checked(Done, {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()}))
+        running.done(checked(CellEnd, {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()}))
 
     def _printed(self, text: str) -> None:
         if self._cells:
@@ -325,7 +325,7 @@ class InProcessKernel:
             self._shown(frame["args"])
             self._deliver({"op": "answer", "id": frame["id"], "value": None})
         elif frame["op"] == "call":
-            self._answers.begin(checked(Call, frame))
+            self._answers.begin(checked(HostCall, frame))
         else:
             self._answers.cancel(frame["id"])
 

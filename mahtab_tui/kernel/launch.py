@@ -1,4 +1,4 @@
-"""Finding an interpreter and starting the kernel side in it."""
+"""Finds an interpreter and starts the kernel's side in it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 
 OLDEST = (3, 9)
-"""The oldest Python that the kernel side runs in."""
+"""The oldest Python for the kernel's side."""
 
 TOO_OLD = 86
-"""Exit code of an interpreter that is older."""
+"""Exit code of an older interpreter."""
 
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*[a-z]?")
 _WANTED = "give a Python interpreter's file, or a virtual environment's folder"
 _WORKER = Path(__file__).resolve().parent / "worker"
 
-# Runs (as far as needed) in any Python, 2.7 too. While the worker is imported, `sys.path` has neither the working
-# directory nor PYTHONPATH: a `queue.py` of the person's must not become ours. The package is made by hand, because
-# importlib.util would cost 5 ms; the collector finds nothing in imports but costs time (`main` switches it on).
+# The version check runs in any Python, even 2.7. While the worker is imported, `sys.path` has neither the working
+# directory nor PYTHONPATH, so that we do not import the user's `queue.py`. The package is made by hand, because
+# importlib.util would cost 5 ms. The garbage collector only costs time during imports; `main` enables it.
 BOOTSTRAP = f"""\
 import sys
 if sys.version_info < {OLDEST!r}:
@@ -46,20 +46,20 @@ main(fd)
 
 
 class Process(NamedTuple):
-    """A kernel process and the host's ends of what connects it."""
+    """A kernel process and the host's ends of its connections."""
 
     child: subprocess.Popen[bytes]
     channel: socket.socket
     output: int
-    """The read end of the pipe that is its fd 1 and 2."""
+    """The read end of the pipe for its fd 1 and 2."""
     token: bytes
-    """Stands in each frame that it sends. Only the kernel knows it, by the first bytes that it reads."""
+    """Part of each frame that it sends. The kernel reads it first, and user code does not know it."""
 
 
 def find_interpreter(python: str | None) -> str:
-    """The file of an interpreter: a path, a name on the PATH, a virtual environment's folder, or None for our own.
+    """Find the file of an interpreter. python: a path, a name on the PATH, a virtual environment's folder, or None for our own.
 
-    ``python3`` and the like are looked up on the PATH only: a folder may have a file of that name. Raises `KernelError`.
+    Names such as ``python3`` are looked up only on the PATH, since a folder may have a file of that name. Raises `KernelError`.
     """
     if python is None:
         return sys.executable
@@ -68,7 +68,7 @@ def find_interpreter(python: str | None) -> str:
         folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
         found = shutil.which(python, path=os.pathsep.join(filter(os.path.isabs, folders)))
         if found is None:
-            raise KernelError(f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one that is here.")
+            raise KernelError(f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one in this folder.")
         path = Path(found)
     elif path.is_dir():
         inside = path / "bin" / "python"
@@ -79,16 +79,15 @@ def find_interpreter(python: str | None) -> str:
         raise KernelError(f"There is no file {path}: {_WANTED}.")
     if not os.access(path, os.X_OK):
         raise KernelError(f"{path} is not a program: {_WANTED}.")
-    # Not resolved: a virtual environment's python is a link, and is what it is by its own name.
+    # Links are not resolved, because a virtual environment's python is a link that works only by its own name.
     return os.path.abspath(path)
 
 
 def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    """The person's own environment, with what tells programs about the screen.
+    """Return the user's environment with variables that describe the screen.
 
-    Output goes to a pipe, so programs must be told that colour (SGR) is shown, and that nothing else of a terminal is
-    there: no cursor movement (`TTY_INTERACTIVE` is rich's word for it). A choice that the person made by NO_COLOR or
-    FORCE_COLOR stands.
+    Output goes to a pipe, so programs must be told that colours are shown, but that the output is not an interactive terminal
+    (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR takes precedence.
     """
     env = dict(os.environ)
     env["COLUMNS"], env["LINES"] = str(columns), str(lines)
@@ -105,10 +104,9 @@ def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
 
 
 def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> Process:
-    """Start the kernel side. Raises `OSError`.
+    """Start the kernel's side. Raises `OSError`.
 
-    Linux ends the process together with the *thread* that called this: call it from one that lives as long as the
-    kernel.
+    On Linux the process ends with the *thread* that called this, so call it on a thread that lives as long as the kernel.
     """
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)

@@ -1,4 +1,4 @@
-"""A kernel whose every answer is without the session's secrets. The code that runs in it has them as they are."""
+"""A kernel whose answers have the session's secrets masked. Code in the kernel sees them unmasked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mahtab_tui.kernel.masked_look import masked_look
 
 
 class MaskedKernel:
-    """`Kernel` over another one."""
+    """`Kernel` that masks the answers of another one."""
 
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
@@ -108,7 +108,7 @@ class MaskedKernel:
         return masked_look(self.inner.look, asked, self._secrets)
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """A completion that would write a secret is left out."""
+        """Complete without candidates that would write a secret."""
         found, mask = self.inner.complete(code, cursor), self._secrets.mask
         items = (replace(item, label=mask(item.label), doc=mask(item.doc)) for item in found.items if mask(item.text) == item.text)
         return replace(found, items=tuple(items))
@@ -161,12 +161,12 @@ class MaskedKernel:
         return replace(done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(kept))
 
     def _variable(self, variable: Variable) -> Variable:
-        """Its name stays: it is found by that."""
+        """Mask a variable's summary, but not its name, which identifies it."""
         return replace(variable, summary=self._secrets.mask(variable.summary))
 
 
 class _Output:
-    """What a cell prints while it runs: one stream after the other, by kind."""
+    """Masks a cell's streamed output, kind by kind."""
 
     def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
         self._secrets = secrets
@@ -189,7 +189,7 @@ class _Output:
 
 
 def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[SecretSpan]) -> tuple[tuple[OutputKind, int], ...]:
-    """What the characters of an output are, once its secrets are covered; a secret belongs to the kind that it ends in."""
+    """Recompute the lengths of an output's kinds after masking; a secret belongs to the kind in which it ends."""
     result: list[tuple[OutputKind, int]] = []
     waiting = deque(spans)
     place = done = longer = 0

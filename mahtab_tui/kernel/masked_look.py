@@ -1,4 +1,4 @@
-"""What a screen sees inside objects, without the secrets."""
+"""Masks secrets in the answers to a screen's questions about objects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _WORDS = {
     "source": ("signature", "doc", "where", "source"),
     "repr": ("text",),
 }
-"""What in the answer to a question is text; the rest leads to objects, or is numbers."""
+"""The fields with text in each answer; the others are numbers or identify objects."""
 _WAYS = ("step", "path", "expression", "known", "kind", "state", "views")
-"""Inside of those, what leads to objects."""
+"""Fields inside those that identify objects."""
 
 
 def masked_look(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """Ask, and answer without the secrets."""
+    """Ask, and mask the answer."""
     question = asked["do"]
     if question == "text":
         return _text(ask, asked, secrets)
@@ -50,7 +50,7 @@ def _masked(value: Any, secrets: Secrets) -> Any:
 
 
 def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """A part of a text, and how many line ends stand before it."""
+    """Return a masked part of a text, with the number of line breaks before it."""
     told: dict[str, Any] = {}
 
     def fetch(start: int, end: int) -> str:
@@ -63,7 +63,7 @@ def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any
 
 
 def _bytes(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """A part of bytes, each of which is taken for a character; asterisks stand for those of a secret."""
+    """Return a part of bytes, treated as characters, with asterisks for the bytes of secrets."""
 
     def fetch(start: int, end: int) -> str:
         return bytes.fromhex(ask({**asked, "start": start, "end": end})["hex"]).decode("latin-1")

@@ -1,4 +1,4 @@
-"""What the host sends to a kernel. No caller waits: a cell that holds the interpreter keeps its kernel from reading, perhaps for good."""
+"""Sends messages to a kernel without blocking, because a cell that holds the interpreter may keep it from reading for ever."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import threading
 from collections import deque
 
 LIMIT = 64 * 2**20
-"""Bytes that may wait behind one another. A single message may be larger."""
+"""Bytes that may wait in the queue. A single message may be larger."""
 
 
 class OutgoingFullError(ValueError):
-    """The kernel does not read, and too much waits for it already."""
+    """The kernel does not read, and too much is waiting."""
 
 
 class SendQueue:
-    """Sends whole messages over a socket, one after the other. What the socket does not take at once is sent by a thread, which ends when
-    nothing waits any more. Any thread may call."""
+    """Sends whole messages over a socket in order. What the socket does not accept at once is sent by a thread, which ends when the queue
+    is empty. Any thread may call it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._lock = threading.Lock()
         self._waiting: deque[memoryview] = deque()
-        """The first is being sent, and stays here until it is."""
+        """The first message is being sent, and stays here until it has been sent."""
         self._size = 0
         self._writer: threading.Thread | None = None
         self._closed = False
 
     def send(self, data: bytes) -> None:
-        """Send a message, or let it wait. Raises `OutgoingFullError`; says nothing of a kernel that has ended."""
+        """Send or queue a message. Raises `OutgoingFullError`; ignores a kernel that has ended."""
         with self._lock:
             if self._closed:
                 return
@@ -52,12 +52,12 @@ class SendQueue:
                 self._writer.start()
 
     def end(self) -> None:
-        """Tell the kernel that nothing more comes."""
+        """Tell the kernel that no more messages will come."""
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close the socket. What waits is dropped."""
+        """Close the socket and drop waiting messages."""
         with self._lock:
             self._closed = True
             writer = self._writer

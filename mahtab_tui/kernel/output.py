@@ -1,4 +1,4 @@
-"""What a cell prints, on the host's side: decoded, joined to chunks, kept to a bound."""
+"""The host's side of a cell's output: decodes it, joins it to chunks, and limits what is kept."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.kernel.worker.capture import left_out
 
 CHUNK = 8192
-"""Characters that are handed on at once, or sooner after `DELAY` seconds."""
+"""Characters after which a chunk is handed on; or after `DELAY` seconds."""
 DELAY = 0.05
 
 KEEP = 25_000_000
-"""Characters that are kept of a cell's head, and as many of its tail."""
+"""Characters that are kept of the output's head, and of its tail."""
 
 Kinds = tuple[tuple[OutputKind, int], ...]
 
 
 class Chunks:
-    """Joins output that comes in small pieces, and hands it on as text."""
+    """Joins small pieces of output and hands them on as text."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         self._hand_on = hand_on
@@ -32,7 +32,7 @@ class Chunks:
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; a character may be split between two calls."""
+        """Add bytes; a character may be split between two calls."""
         text = self._decoder.decode(data)
         if not text:
             return
@@ -42,13 +42,13 @@ class Chunks:
             self.flush()
 
     def wait(self) -> float | None:
-        """Seconds until `flush` is due; None where nothing is pending."""
+        """Return the seconds until `flush` is due; None if nothing is pending."""
         if not self._pending:
             return None
         return max(0.0, self._last + DELAY - time.monotonic())
 
     def flush(self) -> None:
-        """Hand on what is pending."""
+        """Hand on pending text."""
         if self._pending:
             text = "".join(self._pending)
             self._pending.clear()
@@ -57,7 +57,7 @@ class Chunks:
             self._last = time.monotonic()
 
     def end(self) -> None:
-        """A cell is over: hand on everything, an unfinished character too."""
+        """Hand on everything at the end of a cell, even an incomplete character."""
         rest = self._decoder.decode(b"", final=True)
         if rest:
             self._pending.append(rest)
@@ -65,21 +65,21 @@ class Chunks:
 
 
 _RECENT = 128_000
-"""Characters of the end of plain text to which the cursor may still be moved, if those are fewer than `overwrite.HEIGHT` lines."""
+"""Characters at the end of plain text that the cursor may still reach, if they are fewer than `overwrite.HEIGHT` lines."""
 _BULK = 4_000
-"""Characters of plain text from which it is worth to leave the screen."""
+"""From so many characters of plain text on, it is worth dropping the screen."""
 
 
 class Output:
-    """What a cell printed, as a terminal shows it in the end; of very much, the head and the tail."""
+    """A cell's output as a terminal would finally show it; of very long output, head and tail."""
 
     def __init__(self) -> None:
         self.rewritten = False
-        """Something was printed over."""
+        """Whether text was overwritten."""
         self._screen: Screen | None = None
-        """The end of what was printed, once the cursor was moved in it."""
+        """The end of the output, once the cursor has moved in it."""
         self._recent: list[str] = []
-        """The end of what was printed, as long as there is no screen."""
+        """The end of the output while there is no screen."""
         self._size = 0
         self._unfinished = ""
         self._head: list[tuple[OutputKind, str]] = []
@@ -89,7 +89,7 @@ class Output:
         self._left_out = 0
 
     def add(self, kind: OutputKind, text: str) -> None:
-        """Take what comes next."""
+        """Add output."""
         if kind == "stdout":
             self._print(text)
         else:
@@ -122,7 +122,7 @@ class Output:
         self._recent, self._size = [text[cut:]], len(text) - cut
 
     def _end_prints(self) -> None:
-        """What comes next is printed below."""
+        """Fix the text so far, since other output follows."""
         if self._unfinished:
             (self._recent.append if self._screen is None else self._screen.feed)(self._unfinished)
         if self._screen is not None:
@@ -152,7 +152,7 @@ class Output:
             self._left_out += surplus
 
     def text(self) -> tuple[str, Kinds]:
-        """The text, and what its characters are. Nothing may be added later."""
+        """Return the whole text and the kinds of its characters. Nothing may be added afterwards."""
         self._end_prints()
         pieces = list(self._head)
         if self._left_out:
@@ -160,7 +160,7 @@ class Output:
         pieces += self._tail
         kinds: list[tuple[OutputKind, int]] = []
         for kind, text in pieces:
-            if kinds and kinds[-1][0] == kind != "display":  # each of those stays by itself
+            if kinds and kinds[-1][0] == kind != "display":  # displays are not joined
                 kinds[-1] = (kind, kinds[-1][1] + len(text))
             else:
                 kinds.append((kind, len(text)))

@@ -1,4 +1,4 @@
-"""Who made or last changed each name, and what it was then."""
+"""Tracks who made or last changed each name, and its description then."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from mahtab_tui.kernel.base import Change, Variable
 
 
 class Author(NamedTuple):
-    """Who, and in which cell."""
+    """The party and cell that changed a name."""
 
     party: str
     cell: int
     perhaps: bool
-    """A later cell may have changed it in place; nobody can tell."""
+    """Whether a later cell may have changed it in place."""
 
 
 class Provenance:
-    """Folds the changes of one cell after the other."""
+    """Folds the changes of cells."""
 
     def __init__(self) -> None:
         self._authors: dict[str, Author] = {}
         self._described: dict[str, Variable] = {}
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
-        """A cell of `party` made these changes."""
+        """Fold the changes by a cell of `party`."""
         for change in changes:
             if change.variable is None:
                 self._described.pop(change.name, None)
@@ -40,11 +40,11 @@ class Provenance:
                 self._authors[change.name] = Author(party, cell, change.change == "perhaps")
 
     def who(self, name: str) -> Author | None:
-        """Who made or last changed a name; None where no cell has."""
+        """Return who made or last changed a name; None if no cell has."""
         return self._authors.get(name)
 
     def described(self, name: str) -> Variable | None:
-        """A name as it was after the last cell that changed it; None where no cell has."""
+        """Return the variable as it was after the last cell that changed it; None if no cell has."""
         return self._described.get(name)
 
     def copy(self) -> Provenance:
@@ -59,6 +59,6 @@ class Provenance:
         self._described = dict(other._described)
 
     def clear(self) -> None:
-        """A new, empty namespace."""
+        """Forget everything, for a new namespace."""
         self._authors.clear()
         self._described.clear()

@@ -1,4 +1,4 @@
-"""What the host asks the control thread of a kernel, and the replies."""
+"""Requests of the host to a kernel's control thread, and their replies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.worker.frames import Frame
 
 ONE_BY_ONE = frozenset({"complete"})
-"""What is asked at each key: the next one is sent when the last one has its reply, so that no old ones pile up in a kernel that cannot answer."""
+"""Requests at each key press. The next one is sent only after the last reply, so that they do not pile up in a busy kernel."""
 
 GIVEN_UP = 10.0
-"""Seconds after which the next one is sent nevertheless: the last one may wait for a disk that is gone."""
+"""Seconds after which the next one is sent anyway, since the last one may wait for a lost disk."""
 
 MOST = 100
-"""Requests without a reply, after which no more are sent."""
+"""Open requests after which no more are sent."""
 
 NO_ANSWER = "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
 
@@ -31,10 +31,10 @@ class _Request(NamedTuple):
 
 
 class Requests:
-    """The requests that have no reply yet, also those for which nobody waits any more. Any thread may call."""
+    """The open requests, including those that nobody waits for. Any thread may call it."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
-        """send: may raise `ValueError` for what cannot be sent."""
+        """send: may raise `ValueError` if a frame cannot be sent."""
         self._send = send
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
@@ -42,7 +42,7 @@ class Requests:
         self._ended = ""
 
     def ask(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Ask, and wait for the reply. Raises `KernelError`: with the kernel's words, or where it does not answer in `timeout` seconds."""
+        """Send a request and wait for the reply. Raises `KernelError` with the kernel's message, or if there is no reply in `timeout` seconds."""
         now = time.monotonic()
         with self._changed:
             free = self._changed.wait_for(lambda: self._ended or self._may_send(op, now), timeout)
@@ -63,7 +63,7 @@ class Requests:
             raise KernelError(NO_ANSWER) from None
 
     def replied(self, frame: Frame) -> None:
-        """A reply came. Raises `KeyError`, `TypeError` for what is none."""
+        """Process a reply. Raises `KeyError`, `TypeError` if it is malformed."""
         error = frame.get("error")
         value = frame["value"] if error is None else None
         request = self._take(frame["id"])
@@ -75,7 +75,7 @@ class Requests:
             request.reply.set_exception(KernelError(str(error)))
 
     def end(self, how: str) -> None:
-        """The kernel has ended: nothing is answered any more."""
+        """Fail all requests, since the kernel has ended."""
         with self._changed:
             self._ended = how
             left, self._open = self._open, {}

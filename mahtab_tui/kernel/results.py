@@ -1,4 +1,4 @@
-"""What a cell's result holds: its output by kind, and its pictures. What an undo did, in words."""
+"""Reads a cell's result: its output by kind, and its pictures. Describes what an undo did."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import base64
 from mahtab_tui.kernel.base import CellResult, OutputKind, Restoration
 
 MOST = 8
-"""Pictures of one cell that are taken."""
+"""Pictures that are taken from a cell."""
 
 
 def pictures(result: CellResult) -> list[bytes]:
-    """The pictures (PNG) that a cell has shown, at most `MOST`."""
+    """Return the pictures (PNG) that a cell has shown, at most `MOST`."""
     return [base64.b64decode(display.data) for display in result.displays if display.mime == "image/png"][:MOST]
 
 
 def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
-    """A result's output, by kind and in order."""
+    """Return a result's output by kind, in order."""
     found: list[tuple[OutputKind, str]] = []
     start = 0
     for kind, count in result.kinds:

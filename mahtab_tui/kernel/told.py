@@ -1,4 +1,4 @@
-"""What a kernel says, made into values. Code in the kernel may have said it as well, so everything is checked."""
+"""Validates messages from a kernel, since user code in the kernel may have sent them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """It is ready: the first that a kernel says."""
+class KernelReady:
+    """The first message of a kernel."""
 
     python: str
     executable: str
@@ -25,8 +25,8 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A cell is over."""
+class CellEnd:
+    """The end of a cell."""
 
     cell: int
     status: Status
@@ -39,8 +39,8 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """Code calls the host."""
+class HostCall:
+    """A call from kernel code to the host."""
 
     id: int
     name: str
@@ -48,7 +48,7 @@ class Call:
 
 
 def checked(kind: type[T], told: object) -> T:
-    """`told` (JSON values) as a value of `kind`. Raises `KernelError` where it is none."""
+    """Convert JSON values to an object of `kind`. Raises `KernelError` if they are invalid."""
     try:
         value: T = _adapter(cast("Hashable", kind)).validate_python(told)
     except ValidationError as error:

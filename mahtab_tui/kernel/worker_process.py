@@ -24,7 +24,7 @@ from mahtab_tui.kernel.launch import Process, spawn
 from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
 from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.requests import Requests
-from mahtab_tui.kernel.told import Call, Done, Ready, checked
+from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
 
@@ -51,7 +51,7 @@ class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
 
     def __init__(self, executable: str, cwd: str, env: Mapping[str, str], listener: Listener) -> None:
-        self.hello = Ready("", executable, cwd, 0)
+        self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._start_with = (executable, cwd, env)
         self._listener = listener
@@ -268,13 +268,13 @@ class WorkerProcess:
         """Raises an exception of any class for what is not said by the kernel."""
         op = frame["op"]
         if not self._ready.done():
-            self.hello = checked(Ready, frame)
+            self.hello = checked(KernelReady, frame)
             self.cwd = self.hello.cwd or self.cwd
             self._ready.set_result(None)
         elif op == "done":
             self._drain(process)
             self._chunks.end()
-            self._done(checked(Done, frame))
+            self._done(checked(CellEnd, frame))
         elif op == "call" and frame["name"] == "display":
             self._drain(process)
             self._chunks.flush()
@@ -283,13 +283,13 @@ class WorkerProcess:
         elif op == "reply":
             self._requests.replied(frame)
         elif op == "call":
-            self._answers.begin(checked(Call, frame))
+            self._answers.begin(checked(HostCall, frame))
         elif op == "cancelled":
             self._answers.cancel(frame["id"])
         else:
             raise FrameError(f"a message {op!r}")
 
-    def _done(self, done: Done) -> None:
+    def _done(self, done: CellEnd) -> None:
         with self._lock:
             cell = next(cell for cell in self._cells if cell.cell == done.cell)
             self._cells.remove(cell)

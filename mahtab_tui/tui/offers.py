@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mahtab_tui.bus.records import Record, ReplOut
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelInfo
-from mahtab_tui.kernel.environments import Found, found_environments, has_package, prefix_of
+from mahtab_tui.kernel.environments import PythonEnvironment, found_environments, has_package, prefix_of
 from mahtab_tui.session.inbox import Mode
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def missing_module(records: Sequence[Record]) -> str:
     return ""
 
 
-def offer_for(module: str, environments: Sequence[Found]) -> Offer:
+def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
     """How a module can be had that the kernel's Python lacks: another environment that has it, else its package."""
     for found in environments:
         if has_package(found.prefix, module):
@@ -67,7 +67,7 @@ def offer_for(module: str, environments: Sequence[Found]) -> Offer:
     return Offer("python", f"%pip install {_PACKAGES.get(module, module)}", f"This Python has no {module}")
 
 
-def welcome_of(version: str, python: str, environments: Sequence[Found], *, pandas: bool) -> tuple[str, Offer | None]:
+def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool) -> tuple[str, Offer | None]:
     """What the first screen says of the kernel's Python, and what may be better."""
     place = str(prefix_of(python) or python)
     home = os.path.expanduser("~")
@@ -154,6 +154,6 @@ class Offers:
         self._panes.transcript.greeting = tuple(lines)
 
 
-def _environments(info: KernelInfo) -> list[Found]:
+def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Those that the kernel could go to; one in the caller's own process cannot."""
     return [] if info.pid == os.getpid() else found_environments(Path(info.cwd), info.executable)

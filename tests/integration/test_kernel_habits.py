@@ -165,7 +165,7 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
     assert cells.text("%%writefile -a notes.txt\nd") == "added to notes.txt\n"
     assert (project / "notes.txt").read_text() == "a {b}\n\nc\nd\n"
     assert "needs a file" in cells.run("%%writefile\nd").output
-    assert "below it what to write" in cells.run("%%writefile notes.txt\n").output
+    assert "the text below it" in cells.run("%%writefile notes.txt\n").output
     assert (project / "notes.txt").read_text().endswith("d\n")
     assert cells.text("%ls notes*") == "notes.txt\n"
     assert cells.text("name = 'notes.txt'\n%ls {name}") == "notes.txt\n"

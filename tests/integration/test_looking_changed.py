@@ -25,7 +25,7 @@ def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> No
     for path in (opened.path, (*opened.path, ["cell", 5, 0])):
         with pytest.raises(KernelError, match=r"^df is now a different object; press r to reload\.$"):
             kernel.look.open(path)
-    with pytest.raises(KernelError, match="another object"):
+    with pytest.raises(KernelError, match="a different object"):
         kernel.look.rows(opened.path, 100, 200, [0], TableArrangement())
     again = kernel.look.open((*opened.path, ["column", 0]), again=True)
     assert kernel.look.headings(again.path, [0])[0].name == "b"

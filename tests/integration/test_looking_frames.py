@@ -69,7 +69,7 @@ def test_of_frames_at_the_same_line_each_has_its_own(kernel: ProcessKernel) -> N
     frames = run(kernel, 4, "def down(n):\n    return down(n - 1) if n else 1 / 0\ndown(1)")
     assert [variables(kernel, 4, frames, at)["n"] for at in (1, 2)] == ["1", "0"]
     deep = run(kernel, 5, "down(100)")
-    with pytest.raises(KernelError, match="more often than it is told"):
+    with pytest.raises(KernelError, match="more often than shown"):
         variables(kernel, 5, deep, 3)
 
 

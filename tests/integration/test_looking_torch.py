@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures, TableArrangement
+from mahtab_tui.kernel.looking import ArrayFacts, ArrayStatistics, TableArrangement
 from tests.integration.looks import Looking, looking, named
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -62,7 +62,7 @@ def facts(looked: Looking, name: str) -> ArrayFacts:
     return looked.look.array(named(name))
 
 
-def figures(looked: Looking, name: str) -> ArrayFigures:
+def figures(looked: Looking, name: str) -> ArrayStatistics:
     return looked.look.array_figures(named(name))
 
 

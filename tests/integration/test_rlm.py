@@ -98,7 +98,7 @@ def test_contexts_of_any_kind(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_told_of() -> None:
     story = Story()
     assert rlm("what?", b"\xff" + LOG.encode(), model=scripted({"what?": python("FINAL(len(context))")}), on_event=story.append) == str(len(LOG) + 1)
-    assert "characters that were replaced: 1" in story.of(tags.NOTICE)[0].text
+    assert "characters replaced: 1" in story.of(tags.NOTICE)[0].text
 
 
 def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:

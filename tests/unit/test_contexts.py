@@ -57,7 +57,7 @@ def test_a_mark_says_how_bytes_are_read(mark: bytes, encoding: str) -> None:
 def test_bytes_that_are_no_text_are_replaced_and_told_of() -> None:
     taken = take(b"caf\xe9 \xff")
     assert taken.text == "caf\ufffd \ufffd"
-    assert taken.notices == ("The bytes are not all UTF-8; characters that were replaced: 2.",)
+    assert taken.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
 
 
 def test_a_file(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path, monk
     refuse(monkeypatch, tmp_path / "shut.txt")
     taken = take(tmp_path)
     assert parts(taken) == {"open.txt": "open.txt"}
-    assert taken.notices == (f"{tmp_path}/shut.txt cannot be read, and was left out: Permission denied.",)
+    assert taken.notices == (f"{tmp_path}/shut.txt cannot be read and was left out: Permission denied.",)
 
 
 def test_a_folder_without_rights_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_a_folder_without_rights_is_not_an_empty_one(tmp_path: Path, monkeypatch
     refuse(monkeypatch, tmp_path / "shut")
     taken = take(tmp_path)
     assert parts(taken) == {"open.txt": "open.txt"}
-    assert taken.notices == (f"{tmp_path}/shut cannot be read, and was left out: Permission denied.",)
+    assert taken.notices == (f"{tmp_path}/shut cannot be read and was left out: Permission denied.",)
     with pytest.raises(ContextError, match="shut cannot be read: Permission denied"):
         take(tmp_path / "shut")
 
@@ -140,7 +140,7 @@ def test_names_that_no_file_can_have_and_files_too_large(tmp_path: Path, monkeyp
         raise MemoryError
 
     monkeypatch.setattr(contexts, "_read", full)
-    with pytest.raises(ContextError, match="large is larger than the memory"):
+    with pytest.raises(ContextError, match="large does not fit into memory"):
         take(tmp_path / "large")
 
 
@@ -149,7 +149,7 @@ def test_of_many_notices_some_are_told(tmp_path: Path) -> None:
         (tmp_path / f"{number:02}.txt").write_bytes(b"\xff")
     taken = take(tmp_path)
     assert len(taken.notices) == 11
-    assert taken.notices[-1] == "There are 5 more notices of this kind."
+    assert taken.notices[-1] == "There are 5 more such notices."
 
 
 def test_lists_and_dicts_of_texts_and_documents() -> None:

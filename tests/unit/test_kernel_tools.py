@@ -66,7 +66,7 @@ def test_edit_replaces_what_is_unique_and_shows_it(project: Path, capsys: pytest
     assert "+y = 3" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("old", "said"), [("", "empty"), ("zzz", "does not occur"), ("a", "occurs 2 times"), ("alpha = 2", "Line 1 is near")])
+@pytest.mark.parametrize(("old", "said"), [("", "empty"), ("zzz", "does not occur"), ("a", "occurs 2 times"), ("alpha = 2", "Line 1 is similar")])
 def test_edit_refuses_what_is_not_unique(project: Path, old: str, said: str) -> None:
     (project / "a.py").write_text("alpha = 1\nb = 2\n")
     with pytest.raises(ValueError, match=said):
@@ -83,7 +83,7 @@ def test_edit_keeps_bytes_that_are_not_utf_8(project: Path) -> None:
 def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
     create("deep/down/a.txt", "text\n")
     assert (project / "deep/down/a.txt").read_text() == "text\n"
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="already exists"):
         create("deep/down/a.txt", "other")
     assert (project / "deep/down/a.txt").read_text() == "text\n"
 

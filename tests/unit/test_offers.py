@@ -8,7 +8,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.environments import Found, found_environments, has_package
+from mahtab_tui.kernel.environments import PythonEnvironment, found_environments, has_package
 from mahtab_tui.tui.offers import missing_module, offer_for, welcome_of
 from tests.records import made
 
@@ -41,8 +41,8 @@ def test_environments_are_found_and_not_started(tmp_path: Path, home: Path, monk
     (home / ".conda" / "environments.txt").write_text(f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000)
     monkeypatch.setenv("CONDA_PREFIX", str(conda))
     monkeypatch.setenv("VIRTUAL_ENV", str(own))
-    assert found_environments(project, "/usr/bin/python3") == [Found(".venv", own), Found(str(conda), conda)]
-    assert found_environments(project, str(own / "bin" / "python")) == [Found(str(conda), conda)]
+    assert found_environments(project, "/usr/bin/python3") == [PythonEnvironment(".venv", own), PythonEnvironment(str(conda), conda)]
+    assert found_environments(project, str(own / "bin" / "python")) == [PythonEnvironment(str(conda), conda)]
     assert has_package(own, "pandas")
     assert not has_package(conda, "pandas")
     assert not list(tmp_path.rglob("started"))
@@ -78,7 +78,7 @@ def test_the_module_is_read_from_the_traceback(text: str, module: str) -> None:
 
 
 def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> None:
-    environments = [Found("venv", make(tmp_path / "venv")), Found(".venv", make(tmp_path / ".venv", "sklearn"))]
+    environments = [PythonEnvironment("venv", make(tmp_path / "venv")), PythonEnvironment(".venv", make(tmp_path / ".venv", "sklearn"))]
     assert offer_for("sklearn", environments)[:2] == ("ask", "/python .venv")
     assert offer_for("sklearn", environments[:1])[:2] == ("python", "%pip install scikit-learn")
     assert offer_for("seaborn", environments)[:2] == ("python", "%pip install seaborn")
@@ -86,7 +86,7 @@ def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> 
 
 def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home: Path) -> None:
     mine = str(make(home / "work" / ".venv") / "bin" / "python")
-    bare, full = Found("venv", make(tmp_path / "venv")), Found(".venv", make(tmp_path / ".venv", "pandas"))
+    bare, full = PythonEnvironment("venv", make(tmp_path / "venv")), PythonEnvironment(".venv", make(tmp_path / ".venv", "pandas"))
     assert welcome_of("3.12.1", mine, [], pandas=True) == ("3.12.1 of ~/work/.venv, with pandas", None)
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare, full], pandas=False)
     assert (runs, offer and offer.line) == ("3.12.1 of /usr/bin/python3, without pandas; .venv has it", "/python .venv")

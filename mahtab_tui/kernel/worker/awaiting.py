@@ -1,4 +1,4 @@
-"""Top-level `await`: one event loop for all cells, which goes on between them."""
+"""Top-level `await`: one event loop for all cells, which also runs between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """Runs coroutines of cells, and background tasks while no cell runs. Made at the first `await`."""
+    """Runs coroutines of cells, and background tasks while no cell runs. The loop is made at the first `await`."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -28,7 +28,7 @@ class EventLoop:
         return self._loop is not None
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run one coroutine to its end. Raises `KeyboardInterrupt` where `cancel` stopped it."""
+        """Run a coroutine to its end. Raises `KeyboardInterrupt` if `cancel` stopped it."""
         asyncio = late_import("asyncio")
         if asyncio._get_running_loop() is not None:
             coroutine.close()
@@ -50,19 +50,19 @@ class EventLoop:
                 task.exception()  # so that asyncio does not report it a second time
 
     def cancel(self) -> bool:
-        """Stop the coroutine that only waits (the signal handler calls this); False where code must be interrupted."""
+        """Stop a coroutine that only waits; False if running code must be interrupted. Called by the signal handler."""
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False
         if late_import("asyncio").current_task(loop) is not None:
-            return False  # a task computes, ours or one that keeps ours from going on
+            return False  # a task is computing, perhaps another one that blocks ours
         self._cancelled = True
         task.cancel()
         loop.call_soon_threadsafe(lambda: None)
         return True
 
     def wait(self, jobs: queue.SimpleQueue[Any]) -> Any:
-        """The next job; until it comes, background tasks run."""
+        """Return the next job; until it comes, run background tasks."""
         while self._loop is not None and not self._loop.is_closed():
             self._waiter = waiter = self._loop.create_future()
             try:
@@ -81,13 +81,13 @@ class EventLoop:
         return self._waiter is not None
 
     def wake(self) -> None:
-        """A job came (called by the control thread, after it was put in the queue)."""
+        """Note that a job was put in the queue. Called by the control thread."""
         waiter, loop = self._waiter, self._loop
         if waiter is not None and loop is not None:
             loop.call_soon_threadsafe(_finish, waiter)
 
     def close(self) -> None:
-        """Cancel what still runs and let it clean up."""
+        """Cancel all tasks and let them clean up."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return

@@ -1,4 +1,4 @@
-"""Calls of the host by code in the kernel: send, wait, and meanwhile serve the cells that the host sends."""
+"""Calls from kernel code to the host. While they wait, they run nested cells that the host sends."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Optional
 from .frames import Frame
 
 Serve = Callable[[Frame, Optional[str]], None]
-"""Run a nested cell, or refuse it with a sentence."""
+"""Runs a nested cell, or refuses it with a sentence."""
 
 
 class HostCalls:
-    """The open calls. Any thread may call; nested cells run on the main thread, which made this, while it waits."""
+    """The open calls. Any thread may call; nested cells run on the main thread while it waits."""
 
     def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
         self._send = send
@@ -27,7 +27,7 @@ class HostCalls:
         self._waiting: list[queue.SimpleQueue[Frame]] = []
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Ask the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with the host's words."""
+        """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with the host's message."""
         number = next(self._ids)
         inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._opened(number, inbox)
@@ -51,15 +51,15 @@ class HostCalls:
 
     @property
     def waiting(self) -> int:
-        """Calls of the main thread that are open now, one inside the other."""
+        """How many nested calls of the main thread are open."""
         return len(self._waiting)
 
     def interrupt(self) -> None:
-        """End the main thread's innermost wait, where no signal can."""
+        """End the main thread's innermost wait, for hosts that cannot send signals."""
         self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
-        """Hand over an answer or a nested cell (the control thread does); False where nobody waits for it."""
+        """Hand over an answer or a nested cell; False if nobody waits for it. Called by the control thread."""
         with self._lock:
             waiting = self._waiting[-1] if self._waiting else None
             inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting

@@ -1,4 +1,4 @@
-"""What a cell's code prints to: streams on fd 1 and 2, in order, and the limit for a model's cells."""
+"""The streams that a cell prints to: ordered streams on fd 1 and 2, and the limit for a model's cells."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class OutputLimitError(RuntimeError):
 
 
 class LimitedOutput(io.TextIOBase):
-    """A text stream that takes `limit` characters and raises `OutputLimitError` at the one after.
+    """A text stream that accepts `limit` characters, and raises `OutputLimitError` for more.
 
-    By itself it keeps what was written (`getvalue`); over another `stream` it passes it on. Two of them with the same
-    `sharing` count together, as stdout and stderr do.
+    Without a `stream` it keeps the text (`getvalue`); otherwise it passes it on. `sharing` makes two streams count together,
+    as stdout and stderr do.
     """
 
     def __init__(self, stream: TextIO | None = None, limit: int = LIMIT, sharing: LimitedOutput | None = None) -> None:
@@ -42,7 +42,7 @@ class LimitedOutput(io.TextIOBase):
         return self._counter._left
 
     def take(self, text: str) -> str:
-        """The part of `text` that may still be written, counted as written."""
+        """Return the part of `text` that may still be written, and count it."""
         part = text[: self._counter._left]
         self._counter._left -= len(part)
         return part
@@ -55,7 +55,7 @@ class LimitedOutput(io.TextIOBase):
         return len(text)
 
     def getvalue(self) -> str:
-        """All that was written; only without a stream of the caller's."""
+        """Return the whole text; only without a stream of the caller's."""
         if not isinstance(self._stream, io.StringIO):
             raise io.UnsupportedOperation("the text went to another stream")
         return self._stream.getvalue()
@@ -82,7 +82,7 @@ class LimitedOutput(io.TextIOBase):
 
 
 class ErrorStream(io.TextIOWrapper):
-    """stderr: flushes stdout before it writes, so that the order of the two is the order of the prints."""
+    """stderr, which flushes stdout before it writes, so that the output stays in order."""
 
     def __init__(self, stdout: TextIO, fd: int) -> None:
         super().__init__(
@@ -102,13 +102,13 @@ class ErrorStream(io.TextIOWrapper):
 
 
 def open_stdout(fd: int) -> io.TextIOWrapper:
-    """stdout over a pipe: block-buffered and written in C, because one write a print costs twenty times as much."""
+    """Open stdout on a pipe, block-buffered in C, because a write for each print costs twenty times as much."""
     raw = io.FileIO(fd, "w", closefd=False)
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def flush(*streams: TextIO | None) -> None:
-    """Flush what can be flushed: the person's code may have closed or broken any of them."""
+    """Flush streams if possible; the user's code may have closed or broken them."""
     for stream in streams:
         if stream is not None:
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -116,12 +116,12 @@ def flush(*streams: TextIO | None) -> None:
 
 
 def shorten(text: str, keep: int) -> str:
-    """`text` with at most `keep` characters of its head and as many of its tail, and how much was left out between."""
+    """Shorten a text to `keep` characters of its head and of its tail, and say how many were left out."""
     if len(text) <= 2 * keep:
         return text
     return f"{text[:keep]}{left_out(len(text) - 2 * keep)}{text[-keep:]}"
 
 
 def left_out(count: int) -> str:
-    """The line that stands for `count` characters of output that were not kept."""
+    """Return the line that replaces `count` characters of output."""
     return f"\n… {count:,} characters left out …\n"

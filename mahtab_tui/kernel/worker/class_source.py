@@ -1,4 +1,4 @@
-"""The source of a class, found by what it is called and where its functions stand: nothing of its metaclass runs."""
+"""Finds the source of a class by its name and the location of its functions, without running its metaclass."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from .statics import class_dict, is_module, own_dict
 
 MOST = 1_000_000
-"""Characters of a file that is searched."""
+"""Longer files (in characters) are not searched."""
 
 
 def class_source(cls: Any) -> tuple[str, str, int]:
-    """Source, file and line; empty where it is not known."""
+    """Return source, file and line; empty if unknown."""
     file = _file(cls)
     lines = linecache.getlines(file) if file else []
     text = "".join(lines)
@@ -29,7 +29,7 @@ def class_source(cls: Any) -> tuple[str, str, int]:
 
 
 def _file(cls: Any) -> str:
-    """Where a function of the class was defined, else where its module was."""
+    """Return the file of one of the class's functions, or of its module."""
     names = class_dict(cls)
     module = names.get("__module__")
     for item in list(names.values()):

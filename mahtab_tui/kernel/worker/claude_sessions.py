@@ -1,4 +1,4 @@
-"""The person's own conversations with Claude Code about this folder, as it keeps them on disk."""
+"""Reads the user's conversations with Claude Code about this folder from disk."""
 
 from __future__ import annotations
 

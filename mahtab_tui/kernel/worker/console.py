@@ -1,4 +1,4 @@
-"""What asks the person: `input`, `getpass`, `sys.stdin`, `breakpoint`, and `exit`. All go through host calls."""
+"""Functions that ask the user by host calls: `input`, `getpass`, `sys.stdin`, `breakpoint` and `exit`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ask = Callable[[str, dict[str, Any]], Any]
 
 
 class Replacement(NamedTuple):
-    """A name of a module, and what takes its place."""
+    """A name in a module, and its replacement."""
 
     module: ModuleType
     name: str
@@ -26,17 +26,17 @@ class Replacement(NamedTuple):
 
 
 class Leave(SystemExit):
-    """The person called `exit()`: the cell ends here, and the session asks whether to leave."""
+    """The user called `exit()`: the cell ends, and the session asks whether to leave."""
 
 
 class Console:
-    """Reads lines from the person. `ask` is `HostCalls.call`."""
+    """Reads lines from the user. ask: `HostCalls.call`."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     def input(self, prompt: object = "", /) -> str:
-        """Read a line from the person, as Python's own `input`."""
+        """Read a line from the user, like Python's `input`."""
         text = str(prompt)
         answer = self._line(text, password=False)
         print(f"{text}{'' if answer is None else answer}")
@@ -45,7 +45,7 @@ class Console:
         return answer
 
     def getpass(self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any) -> str:
-        """Read a line that is not shown, as Python's own `getpass.getpass`."""
+        """Read a hidden line, like Python's `getpass.getpass`."""
         answer = self._line(str(prompt), password=True)
         print(prompt)
         if answer is None:
@@ -53,7 +53,7 @@ class Console:
         return answer
 
     def readline(self) -> str | None:
-        """A line for `sys.stdin`, without its end; None at the end of the input."""
+        """Read a line for `sys.stdin` without its line break; None at the end of the input."""
         answer = self._line("", password=False)
         if answer is not None:
             print(answer)
@@ -64,7 +64,7 @@ class Console:
         raise Leave(code)
 
     def replacements(self) -> list[Replacement]:
-        """What stands in the place of Python's own."""
+        """Return the replacements of Python's own names."""
         found = [
             Replacement(builtins, "input", self.input),
             Replacement(getpass, "getpass", self.getpass),
@@ -84,7 +84,7 @@ class Console:
 
 
 class HostInput(io.TextIOBase):
-    """`sys.stdin`: each line is asked of the person."""
+    """`sys.stdin`, which asks the user for each line."""
 
     def __init__(self, ask_line: Callable[[], str | None]) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class HostInput(io.TextIOBase):
 
 
 class _Quitter:
-    """`exit` and `quit`: as Python's own, to be called or to be looked at."""
+    """`exit` and `quit`, which can be called or displayed, like Python's own."""
 
     def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
         self._name = name
@@ -133,7 +133,7 @@ class _Quitter:
 
 
 class _Help:
-    """`help`: as Python's own, but what it says is shown from its beginning, as a pager would."""
+    """`help`, like Python's own, but its text is shown from the start, as in a pager."""
 
     def __repr__(self) -> str:
         return "Type help(object) for help about object, or object?."
@@ -149,12 +149,12 @@ class _Help:
 
 
 def _show_page(text: str, title: str = "") -> None:
-    """`pydoc.pager`. The text is in bold as printers of old made it: each letter, a backspace, the letter again."""
+    """Replace `pydoc.pager`. Removes bold by overstriking: each letter, a backspace, the letter again."""
     late_import(f"{__package__}.showing.displays").show_help(late_import("pydoc").plain(text))
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
-    """`sys.breakpointhook`, and `pdb.set_trace`: Python's debugger, standing in the cell's own code."""
+    """Start Python's debugger in the cell's code; `sys.breakpointhook` and `pdb.set_trace`."""
     debugger = _debugger()
     if header is not None:
         debugger.message(header)
@@ -162,14 +162,14 @@ def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
 
 
 def loaded_pdb() -> Any:
-    """Python's debugger, whose `set_trace` is ours."""
+    """Import pdb with our `set_trace`."""
     pdb: Any = late_import("pdb")
     pdb.set_trace = set_trace
     return pdb
 
 
 def post_mortem(traceback: TracebackType) -> None:
-    """Python's debugger, standing where an exception was raised."""
+    """Start Python's debugger where an exception was raised."""
     debugger = _debugger()
     debugger.reset()
     debugger.interaction(None, traceback)
@@ -179,7 +179,7 @@ def _debugger() -> Any:
     pdb: Any = loaded_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
-        """pdb that knows nothing of the frames below the cell, and finds the lines of cells."""
+        """pdb that hides the frames below the cell, and finds the source of cells."""
 
         def canonic(self, filename: str) -> str:
             return filename if filename.startswith(CELL) else str(super().canonic(filename))

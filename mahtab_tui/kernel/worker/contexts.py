@@ -1,4 +1,4 @@
-"""From whatever a person has to one text with named parts, which a search can go through."""
+"""Converts any context to one text with named parts for a search."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from typing import Any, NamedTuple
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is its beginning
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _LOOKED_AT = 8_192
-"""Bytes of a file that are looked at to see whether it is text."""
+"""Bytes that decide whether a file is text."""
 _FILES = 10_000
 _NOTICES = 10
-"""Of the files of a folder, at most."""
+"""Notices about the files of a folder at most."""
 _LONGEST_NAME = 1_000
-"""Characters of a text that may be a file's name."""
+"""Longer texts (in characters) are not taken for file names."""
 _COLUMNS = 100
-"""Columns of a table that are named."""
+"""Columns of a table that are listed."""
 _KEYS = ("page_content", "text", "content")
-"""Where a document keeps its text."""
+"""Keys or attributes that may hold a document's text."""
 
 
 class ContextError(Exception):
-    """The input cannot be searched; the message is a sentence that says why."""
+    """A context cannot be searched; the message is a sentence saying why."""
 
 
 class ContextText(NamedTuple):
-    """A text, and what the person should know of how it was made."""
+    """The text of a context, with notices for the user."""
 
     text: str
-    """All of it; documents are joined by line ends."""
+    """All of it; documents are joined by line breaks."""
     kind: str = "str"
-    """``str``, ``list`` or ``dict``: what it was."""
+    """What the context was: ``str``, ``list`` or ``dict``."""
     parts: tuple[tuple[str, int, int], ...] = ()
     """Name (a dict's key, or a number), start and end of each document."""
     about: str = ""
-    """What is known of it beside its size."""
+    """What is known about it besides its size."""
     notices: tuple[str, ...] = ()
 
 
 def take(given: Any) -> ContextText:
-    """The text of any input: str, bytes, a path object (of a file or a folder), an open file, a list of texts or documents, a dict of them, a DataFrame.
+    """Read a context: str, bytes, a path object (file or folder), an open file, a list of texts or documents, a dict of them, a DataFrame.
 
     Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises `ContextError`.
     """
@@ -79,7 +79,7 @@ def take(given: Any) -> ContextText:
 def _meant_a_file(text: str) -> tuple[str, ...]:
     if len(text) > _LONGEST_NAME or not text.strip() or not text.isprintable() or not os.path.exists(text):
         return ()
-    return (f"The text that is searched is the {len(text)} characters {text!r}; for the file of that name give pathlib.Path({text!r}).",)
+    return (f"The string {text!r} itself is searched; to search the file of that name, pass pathlib.Path({text!r}).",)
 
 
 def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
@@ -88,7 +88,7 @@ def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
         return data.decode(encoding), ()
     except UnicodeDecodeError:
         text = data.decode(encoding, "replace")
-        return text, (f"{what} are not all {encoding.upper().removesuffix('-SIG')}; characters that were replaced: {text.count(chr(0xFFFD)):,}.",)
+        return text, (f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",)
 
 
 def _path(path: Path) -> ContextText:
@@ -99,37 +99,37 @@ def _path(path: Path) -> ContextText:
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
     except MemoryError:
-        raise ContextError(f"{path} is larger than the memory that there is.") from None
-    except ValueError as error:  # a name that no file can have
+        raise ContextError(f"{path} does not fit into memory.") from None
+    except ValueError as error:  # an impossible file name
         raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
     return ContextText(text, about=f"the file {path.name}", notices=notice)
 
 
 def _read(path: Path) -> bytes:
-    """All bytes of a file. Raises `OSError`, `MemoryError`, and `ContextError` for what has no end, or waits for somebody who writes."""
-    # A pipe that nobody writes to would wait here already.
+    """Read a file. Raises `OSError`, `MemoryError`, and `ContextError` for devices and pipes, which may be endless or block."""
+    # O_NONBLOCK, since opening a pipe without a writer would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ContextError(f"{path} is not a file but a device or a pipe, which may have no end. Read what you need of it, and give that.")
+            raise ContextError(f"{path} is not a file but a device or a pipe, which may be endless. Read what you need from it, and pass that.")
         return file.read()
 
 
 def _folder(path: Path) -> ContextText:
-    """The text files of a folder, hidden ones left out, as documents under their names."""
+    """Read the text files of a folder, without hidden ones, as documents by name."""
     notices: list[str] = []
 
-    def shut(error: OSError) -> None:
+    def on_error(error: OSError) -> None:
         if Path(error.filename) == path:
             raise error
-        notices.append(f"{error.filename} cannot be read, and was left out: {error.strerror}.")
+        notices.append(f"{error.filename} cannot be read and was left out: {error.strerror}.")
 
     left_out = 0
     texts = []
-    for file in _files(path, shut):
+    for file in _files(path, on_error):
         try:
             data = _read(file)
         except OSError as error:
-            notices.append(f"{file} cannot be read, and was left out: {error.strerror}.")
+            notices.append(f"{file} cannot be read and was left out: {error.strerror}.")
             continue
         if b"\0" in data[:_LOOKED_AT] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
             left_out += 1
@@ -140,16 +140,16 @@ def _folder(path: Path) -> ContextText:
     if not texts:
         raise ContextError(f"There are no text files in {path}.")
     if len(notices) > _NOTICES:
-        notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more notices of this kind."]
+        notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more such notices."]
     if left_out:
         notices.append(f"Files in {path} that are not text were left out: {left_out:,}.")
     return _joined("dict", iter(texts))._replace(notices=tuple(notices))
 
 
-def _files(path: Path, shut: Callable[[OSError], None]) -> Iterator[Path]:
-    """shut: told of each folder that cannot be opened."""
+def _files(path: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the files of a folder. on_error: called for each folder that cannot be opened."""
     count = 0
-    for folder, folders, names in os.walk(path, onerror=shut):
+    for folder, folders, names in os.walk(path, onerror=on_error):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(folder, name)
@@ -157,12 +157,12 @@ def _files(path: Path, shut: Callable[[OSError], None]) -> Iterator[Path]:
                 continue
             count += 1
             if count > _FILES:
-                raise ContextError(f"There are more than {_FILES:,} files in {path}. Give a folder further down, or a list of texts.")
+                raise ContextError(f"There are more than {_FILES:,} files in {path}. Pass a subfolder, or a list of texts.")
             yield file
 
 
 def _may_be_read(path: Path) -> bool:
-    """Whether it is a file. Where that must not be known, reading it will tell."""
+    """Tell whether it is a regular file; True if permission is denied, so that reading it reports that."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
@@ -174,7 +174,7 @@ def _may_be_read(path: Path) -> bool:
 def _table(frame: Any) -> ContextText:
     columns = [str(column) for column in frame.columns]
     if hasattr(frame, "to_csv"):
-        labelled = type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex")  # it says more than the row's number
+        labelled = type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex")  # it is more than row numbers
         text = str(frame.to_csv(index=labelled))
         if labelled:
             columns.insert(0, " ".join(str(name) for name in frame.index.names if name is not None) or "(the index)")
@@ -185,7 +185,7 @@ def _table(frame: Any) -> ContextText:
 
 
 def _document(value: Any) -> str:
-    """The text of one document of a list or dict."""
+    """Return the text of a document."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -200,7 +200,7 @@ def _document(value: Any) -> str:
 
 
 def _own_text(value: Any) -> str | None:
-    """What a document says its text is."""
+    """Return the text in a document's known key or attribute."""
     for key in _KEYS:
         text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
         if isinstance(text, str):

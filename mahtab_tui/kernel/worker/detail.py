@@ -1,4 +1,4 @@
-"""A look inside one variable, when a person asks for it."""
+"""Looks inside one variable on the user's request."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from .class_source import class_source
 from .limited_repr import limited_repr
-from .limits import TooSlow, within
+from .limits import TimeLimitError, within
 from .secret_names import UNTOLD, hides, summary_of
 from .statics import is_class
 from .summary import kind_of, one_line, size_of, type_name
 from .variables import described
 
 SECONDS = 2.0
-"""How long an object's own `__repr__` may take."""
+"""Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
 ATTRIBUTES = 500
 _WRAPPED = 20
-"""Decorators that are looked through."""
+"""Decorators that are followed."""
 
 
 def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
-    """The fields of the host's `Detail`. May take `SECONDS` and a little. Raises `KeyError` where there is no such name."""
+    """Return the fields of the host's `Detail`. Takes little more than `SECONDS`. Raises `KeyError` for an unknown name."""
     value = namespace[name]
     result: dict[str, Any] = {
         "name": name,
@@ -39,13 +39,13 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
     }
     if hides(name, value):
         result["text"] = UNTOLD
-        result["error"] = f"The value of {name} is not told, since its name looks like a secret's."
+        result["error"] = f"The value of {name} is hidden, because the name looks like that of a secret."
         return result
     try:
         result["text"], was_cut = within(SECONDS, lambda: limited_repr(value, CHARACTERS))
-    except TooSlow:
+    except TimeLimitError:
         result["error"] = f"Its __repr__ did not end within {SECONDS:g} s."
-    except BaseException as error:  # the object's own code, SystemExit included
+    except BaseException as error:  # raised by the object's code, SystemExit included
         result["error"] = f"Its __repr__ raised {type(error).__name__}: {_message(error)}"
     else:
         if was_cut:
@@ -59,12 +59,12 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
 def _message(error: BaseException) -> str:
     try:
         return one_line(str(error), 500)
-    except BaseException:  # the message is the user's object, too
+    except BaseException:  # the message's code may fail too
         return "(its message could not be read)"
 
 
 def _attributes(value: Any) -> list[dict[str, Any]]:
-    """Attributes of the object itself, and of its class what is not special; properties are named, not run."""
+    """Describe the object's own attributes and those of its class without special names. Properties are not run."""
     found: dict[str, Any] = {}
     for cls in reversed(type(value).__mro__[:-1] or ()):
         found.update((name, item) for name, item in list(type.__dict__["__dict__"].__get__(cls).items()) if type(name) is str)
@@ -85,7 +85,7 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 
 
 def doc_of_any(value: Any) -> str:
-    """The docstring of a function, class or module, else of the object's class; only where it is a plain string."""
+    """Return the docstring of a function, class or module, otherwise of the object's class, if it is a plain string."""
     holder = value if kind_of(value) != "data" else type(value)
     try:
         doc = inspect.getattr_static(holder, "__doc__", None)
@@ -97,7 +97,7 @@ def doc_of_any(value: Any) -> str:
 
 
 def source_of(value: Any) -> tuple[str, str]:
-    """Source and "file:line" of a function or class, where they are known. Nothing of a metaclass or a wrapped object runs."""
+    """Return source and "file:line" of a function or class, if known. No code of metaclasses or wrapped objects runs."""
     if is_class(value):
         source, file, number = class_source(value)
         return source, f"{file}:{number}" if file else ""
@@ -112,7 +112,7 @@ def source_of(value: Any) -> tuple[str, str]:
 
 
 def _code_of(value: Any) -> types.CodeType | None:
-    """The code of a function, or of the one that it wraps."""
+    """Return the code object of a function, or of the function that it wraps."""
     for _ in range(_WRAPPED):
         if type(value) is types.MethodType:
             value = value.__func__

@@ -1,4 +1,4 @@
-"""Tools for files; they act in the kernel's working directory, with the person's own rights."""
+"""Tools for files, which work in the kernel's working directory with the user's permissions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
-    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]  # a form feed ends none: the numbers are those of an editor
+    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]  # not at form feeds, so that the numbers match those of editors
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
@@ -38,7 +38,7 @@ def edit(path: str, old: str, new: str) -> None:
     if count == 0:
         raise ValueError(f"{path}: the text to replace does not occur.{_nearest(before, old)}")
     if count > 1:
-        raise ValueError(f"{path}: the text to replace occurs {count} times; give more of what stands around it")
+        raise ValueError(f"{path}: the text to replace occurs {count} times; include more of the text around it")
     after = before.replace(old, new)
     _write(path, after)
     diff = late_import("difflib").unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
@@ -58,7 +58,7 @@ def create(name: str, content: str) -> None:
         with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(content)
     except FileExistsError:
-        raise FileExistsError(f"{name} is there already; change it with edit(path, old, new)") from None
+        raise FileExistsError(f"{name} already exists; change it with edit(path, old, new)") from None
     print(f"{name}: {content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines written")
     _reload(name)
 
@@ -69,7 +69,7 @@ def _text(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """Put the text in the file's place at once, with the file's mode; a link stays a link."""
+    """Replace a file's text atomically, keeping its mode; a link stays a link."""
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
     handle, draft = late_import("tempfile").mkstemp(dir=os.path.dirname(target), prefix=".", suffix=".draft")
@@ -84,18 +84,18 @@ def _write(path: str, text: str) -> None:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Which line is most like the first line of what was looked for."""
+    """Describe the line that is most similar to the first line of the searched text."""
     wanted = old.strip().split("\n")[0].strip()
     lines = text.splitlines()
     close = late_import("difflib").get_close_matches(wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7)
     if not close:
         return ""
     number = next(number for number, line in enumerate(lines, 1) if line.strip() == close[0])
-    return f" Line {number} is near: {close[0]!r}"
+    return f" Line {number} is similar: {close[0]!r}"
 
 
 def _reload(path: str) -> None:
-    """Load a module again that was imported from this file; its error is told and is not fatal."""
+    """Reload a module that was imported from this file; an error is printed, not raised."""
     real = os.path.realpath(path)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -104,7 +104,7 @@ def _reload(path: str) -> None:
             importing.invalidate_caches()
             try:
                 importing.reload(module)
-            except Exception as error:  # the module is the user's own
+            except Exception as error:  # raised by the user's module
                 print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
             else:
                 print(f"{name} was reloaded")

@@ -1,6 +1,6 @@
-"""Frames between host and kernel: a length of four bytes (network order), a token where one was agreed on, then a JSON object in ASCII.
+"""Frames between host and kernel: a length of four bytes (network order), a token if one was agreed on, then a JSON object in ASCII.
 
-ASCII, because JSON's escapes carry any Python string, lone surrogates included.
+It is ASCII because JSON's escapes can carry any Python string, lone surrogates included.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import struct
 from typing import Any
 
 MAX_FRAME = 256 * 1024 * 1024
-"""Bytes. A length above it means that something else than a frame was written."""
+"""Bytes. A greater length means that something other than a frame was written."""
 
 TOKEN_SIZE = 16
-"""Bytes of a token, which tells the frames of the kernel from what code writes to the same descriptor."""
+"""Bytes of a token, which distinguishes the kernel's frames from what code writes to the same descriptor."""
 
 CONNECTION_LOST = 87
-"""Exit code of a kernel that cannot read or write frames any more."""
+"""Exit code of a kernel that can no longer read or write frames."""
 
 _LENGTH = struct.Struct("!I")
 
@@ -24,11 +24,11 @@ Frame = dict[str, Any]
 
 
 class FrameError(ValueError):
-    """This is not a frame, or it is too large to be one."""
+    """Data is not a frame, or is too large for one."""
 
 
 def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
-    """The frame's bytes, at most `limit`. Raises `TypeError` for what JSON cannot carry and `FrameError` for what is too large."""
+    """Encode a frame. Raises `TypeError` for values that JSON cannot carry, and `FrameError` for more than `limit` bytes."""
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
     except RecursionError:
@@ -39,10 +39,10 @@ def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
 
 
 class FrameReader:
-    """Makes frames of bytes, at most `limit` each, that come in pieces of any size.
+    """Decodes frames of at most `limit` bytes from pieces of any size.
 
-    bare_limit: bytes of a frame outside its strings. They are what a hostile writer makes memory of: three bytes of
-    an empty list become sixty, while a string takes about what it has.
+    bare_limit: how many bytes of a frame may be outside its strings. A hostile writer can use these to fill memory: three bytes of an
+    empty list become sixty, while a string needs about its own size.
     """
 
     def __init__(self, limit: int = MAX_FRAME, bare_limit: int | None = None, token: bytes = b"") -> None:
@@ -52,7 +52,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """The frames that `data` completes. Raises `FrameError`; after that the stream cannot be trusted any more."""
+        """Return the frames that `data` completes. Raises `FrameError`, after which the stream must not be trusted."""
         self._buffer += data
         frames: list[Frame] = []
         start, head = 0, _LENGTH.size + len(self._token)
@@ -60,7 +60,7 @@ class FrameReader:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
             if length > self._limit:
                 raise FrameError(f"a frame of {length:,} bytes was announced")
-            # Before the frame is whole: a length that is not ours must not make all that follows it part of a frame that never ends.
+            # Checked before the frame is complete: with a forged length, all later frames would be taken for a part of this one.
             if self._buffer[start + _LENGTH.size : start + head] != self._token:
                 raise FrameError("a frame without the token")
             end = start + head + length
@@ -76,11 +76,11 @@ class FrameReader:
 
 
 def _check_bare(body: bytes, limit: int) -> None:
-    """Hold a frame's bytes outside its strings, with the quotes, to a limit.
+    """Limit a frame's bytes outside its strings, quotes included.
 
-    Linear in time and memory for any bytes: a regular expression for JSON's strings is not, and holds every other thread up meanwhile.
+    Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and would block all other threads.
     """
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # every quote that is left begins or ends a string
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # each remaining quote starts or ends a string
     bare = unescaped.count(b'"')
     if bare <= limit:
         bare += sum(map(len, unescaped.split(b'"')[::2]))

@@ -1,4 +1,4 @@
-"""The host, as the tools call it."""
+"""The function through which tools call the host."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def _no_host(name: str, args: dict[str, Any]) -> Any:
 
 
 class Host:
-    """Whom the tools of this process call; set by `toolbox.install`."""
+    """Holds the function that the tools of this process call; `toolbox.install` sets it."""
 
     call: CallHost = staticmethod(_no_host)

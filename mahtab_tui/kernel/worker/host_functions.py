@@ -1,4 +1,4 @@
-"""Functions of the namespace that the host answers, made from what the host says of them."""
+"""Makes functions of the namespace that the host answers, from its descriptions."""
 
 from __future__ import annotations
 import __future__
@@ -13,7 +13,7 @@ _JSON = (str, int, float, bool, list, tuple, dict, type(None))
 
 
 def make(described: dict[str, Any]) -> Callable[..., str]:
-    """A function of a `kernel.base.HostFunction`. Raises RuntimeError, when it is called, with the host's words."""
+    """Make the function of a `kernel.base.HostFunction`. When called, it may raise RuntimeError with the host's message."""
     name, called = described["name"], described["called"]
     parameters = [f"{each}: {annotation}" + (f" = {default}" if default else "") for each, annotation, default in described["parameters"]]
     given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
@@ -22,7 +22,7 @@ def make(described: dict[str, Any]) -> Callable[..., str]:
         return readable(str(Host.call(called, {key: _plain(value) for key, value in arguments.items()})))
 
     source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
-    # Under our own folder, so that no traceback shows it.
+    # A file name in our folder, so that tracebacks hide it.
     code = compile(source, f"{HERE}/host_functions/{name}", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
     made: dict[str, Any] = {"__call__": call, "__name__": __name__}
     exec(code, made)
@@ -32,10 +32,10 @@ def make(described: dict[str, Any]) -> Callable[..., str]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON carries: numbers of other libraries as numbers, all else (a path) as its text."""
+    """Convert a value for JSON: numbers of other libraries to numbers, others, such as paths, to text."""
     if type(value) in _JSON:
         return value
     try:
         return value.__index__()
-    except Exception:  # an object of the person's
+    except Exception:  # raised by the object's code
         return str(value)

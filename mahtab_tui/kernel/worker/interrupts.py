@@ -1,4 +1,4 @@
-"""When an interrupt (SIGINT) may stop what runs: while a cell's own code does, and never in the middle of a frame."""
+"""Decides when an interrupt (SIGINT) may stop code: only while a cell's own code runs, and never within a frame."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from types import FrameType
 
 
 class Interrupts:
-    """Turns SIGINT into `KeyboardInterrupt` where that is safe. Only the main thread uses it."""
+    """Turns SIGINT into `KeyboardInterrupt` when that is safe. Only the main thread uses it."""
 
     def __init__(self) -> None:
         self.running = False
-        """A cell's code (or a `__repr__` of the person's) runs."""
+        """Whether a cell's code (or a `__repr__` of the user's) runs."""
         self._shielded = False
         self._pending = False
         self.handled_at = 0.0
-        """When one last reached code of the person's, by `now`."""
+        """When an interrupt last reached the user's code, by `now`."""
         self.requested: int | None = None
-        """The cell that shall stop: kept, because the signal may come before the cell has begun."""
+        """The cell to stop, kept because the signal may come before the cell starts."""
         self.cancel_await: Callable[[], bool] = lambda: False
-        """Stops a top-level `await` that only waits; False where there is none."""
+        """Stops a top-level `await` that only waits; returns False if there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
-        """Whether a background task keeps the next cell from running."""
+        """Tells whether a background task keeps the next cell from running."""
 
     now = staticmethod(time.monotonic)
-    """Seconds, by a clock that the host reads too."""
+    """Seconds by a clock that the host can read too."""
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.running:
@@ -43,14 +43,14 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def install(self) -> None:
-        """Put our handler (back) in its place, and let SIGINT through."""
+        """Install our handler, again if needed, and unblock SIGINT."""
         if signal.getsignal(signal.SIGINT) != self.handle:
             signal.signal(signal.SIGINT, self.handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
-        """Interrupts raise in here. Nests: a cell may run while another waits for the host."""
+        """Allow interrupts to raise inside. Can be nested, because a cell may run while another waits for the host."""
         before = self.running
         try:
             self.running = True
@@ -63,7 +63,7 @@ class Interrupts:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """An interrupt in here is raised at the end: a frame is sent as a whole or not at all."""
+        """Delay interrupts to the end, so that a frame is sent completely or not at all."""
         if self._shielded:
             yield
             return

@@ -1,4 +1,4 @@
-"""A representation that stops at a size, however big the object is."""
+"""Makes representations of limited size, however big the object is."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), s
 _DEPTH = 50
 
 
-class _Full(Exception):
-    """The limit is reached."""
+class _LimitReached(Exception):
+    """The limit has been reached."""
 
 
 class _Writer:
@@ -22,14 +22,14 @@ class _Writer:
         self.pieces.append(text[: self._left])
         self._left -= len(text)
         if self._left < 0:
-            raise _Full
+            raise _LimitReached
 
     def write(self, value: Any, depth: int = 0) -> None:
         cls = type(value)
         if cls in (str, bytes, bytearray) and len(value) > self._left:
-            # Cut before it is copied: a representation is never shorter than its text.
+            # Cut before it is copied, since a representation is never shorter than its text.
             self.put(repr(value[: self._left + 1]))
-            raise _Full
+            raise _LimitReached
         if cls not in _BRACKETS or not value or depth > _DEPTH:
             self.put(_own_repr(value))
         elif id(value) in self._open:
@@ -58,10 +58,10 @@ def _own_repr(value: Any) -> str:
 
 
 def limited_repr(value: Any, limit: int) -> tuple[str, bool]:
-    """The representation up to a number of characters, and whether it was cut. What a `__repr__` raises is raised."""
+    """Return the representation up to `limit` characters, and whether it was cut. Raises what a `__repr__` raises."""
     writer = _Writer(limit)
     try:
         writer.write(value)
-    except _Full:
+    except _LimitReached:
         return "".join(writer.pieces), True
     return "".join(writer.pieces), False

@@ -1,4 +1,4 @@
-"""Running an object's own code under a time limit."""
+"""Runs an object's code with a time limit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Callable, Generic, TypeVar
 T = TypeVar("T")
 
 GRACE = 0.2
-"""Seconds that a thread that was told to stop is given."""
+"""Seconds that a thread gets to stop."""
 
 
-class TooSlow(Exception):
+class TimeLimitError(Exception):
     """The time limit has passed."""
 
 
@@ -37,14 +37,14 @@ class _Work(Generic[T]):
 
 
 def within(seconds: float, work: Callable[[], T]) -> Any:
-    """What `work` returns, or its exception. Raises `TooSlow` after the limit; code that does not react is left to itself."""
+    """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit; code that does not stop is abandoned."""
     job = _Work(work)
     thread = threading.Thread(target=job.run, daemon=True)
     thread.start()
     if not job.done.wait(seconds):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop))
         job.done.wait(GRACE)
-        raise TooSlow
+        raise TimeLimitError
     if job.error is not None:
         raise job.error
     return job.result

@@ -1,4 +1,4 @@
-"""What the syntax tree of a cell says about names: which it binds, and which it may change in place."""
+"""Finds in the syntax tree of a cell which names it binds, and which objects it may change in place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Calls that leave their arguments as they are.
+# Functions that do not change their arguments.
 _PURE = frozenset(
     "print len repr str int float bool type id isinstance issubclass hasattr getattr callable hash sum min max abs round sorted list tuple"
     " set frozenset dict range enumerate zip map filter any all reversed format ascii bin hex oct ord chr divmod pow help dir vars"
@@ -20,7 +20,7 @@ IN_PLACE = frozenset(
 
 
 def _roots(node: ast.AST) -> Iterator[str]:
-    """The name that an attribute or subscript hangs on: x of ``x.a[0].b``."""
+    """Yield the root name of an attribute or subscript: x of ``x.a[0].b``."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         node = node.value
     if isinstance(node, ast.Name):
@@ -28,7 +28,7 @@ def _roots(node: ast.AST) -> Iterator[str]:
 
 
 def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
-    """Names that the cell's own level binds: assignments, definitions, loops, with, except, match, walrus; and imports, if they are wanted."""
+    """Return the names that a cell binds at its top level: assignments, definitions, loops, with, except, match, walrus; optionally imports."""
     names: set[str] = set()
     for node in _own_level(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -48,9 +48,9 @@ class Touch(NamedTuple):
     """A place in a cell's code that may change an object in place."""
 
     name: str
-    """The name through which the object is reached."""
+    """The name of the object."""
     method: str
-    """The method that is called on it; empty where it is assigned to, given to a function, or the method is told `inplace`."""
+    """The method called on it; empty for assignments, function arguments, and methods with `inplace`."""
 
     @property
     def changes_tables(self) -> bool:
@@ -59,7 +59,7 @@ class Touch(NamedTuple):
 
 
 def touches(tree: ast.AST) -> Iterator[Touch]:
-    """The places of a cell that may change what its names hold, without binding the names."""
+    """Yield the places in a cell that may change objects in place, without binding names."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
             yield from (Touch(name, "") for name in _roots(node))
@@ -70,7 +70,7 @@ def touches(tree: ast.AST) -> Iterator[Touch]:
 
 
 def called_names(tree: ast.AST) -> frozenset[str]:
-    """The names that a cell calls."""
+    """Return the names that a cell calls."""
     return frozenset(node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
 
 
@@ -86,14 +86,14 @@ def _touched_by_call(call: ast.Call) -> Iterator[Touch]:
 
 
 def _own_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes that run at the cell's own level: bodies of functions and classes are left out, unless they say ``global``."""
+    """Yield the nodes that run at a cell's top level, without the bodies of functions and classes."""
     pending = list(ast.iter_child_nodes(tree))
     while pending:
         node = pending.pop()
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
-        if isinstance(node, ast.comprehension):  # its target is its own
+        if isinstance(node, ast.comprehension):  # its target is local to it
             pending.extend((node.iter, *node.ifs))
             continue
         pending.extend(ast.iter_child_nodes(node))

@@ -1,4 +1,4 @@
-"""Objects of classes that are derived from those of the known libraries, as the libraries' own: over the same memory, by no code of the classes."""
+"""Converts objects of subclasses of known libraries' classes to the libraries' own classes, sharing memory and running no user code."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 from .statics import MISSING, descends, in_class, is_one_of, loaded, own_dict
 
 _POLARS = (("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"), ("Series", "_s", "polars.series.series", "PySeries"))
-"""Classes of polars, and where they keep what they are made over: the attribute, and its class."""
+"""polars classes, with the attribute of their Rust object and its class."""
 
 _INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "IntervalIndex", "CategoricalIndex")
 
 
 def as_own(value: Any) -> Any:
-    """An array, a tensor, or a table of pandas' or of polars', in the library's own class; any other object itself.
+    """Return an array, tensor, or pandas or polars table as the library's own class; any other object unchanged.
 
-    Masked arrays stay what they are: their numbers alone would not say which of them are missing. Of Arrow's tables there are no derived ones
-    but empty shells, which end the process when they are asked anything.
+    Masked arrays stay as they are, because their numbers alone would not show which are missing. Subclasses of Arrow tables are empty shells,
+    which crash the process when used, so they are not converted.
     """
     cls = type(value)
     array = loaded("numpy", "ndarray")
@@ -24,7 +24,7 @@ def as_own(value: Any) -> Any:
         return value if cls is array or descends(cls, loaded("numpy.ma", "MaskedArray")) else array.view(value, array)
     tensor = loaded("torch", "Tensor")
     if descends(cls, tensor):
-        # Only code of a class below the functions, as in wrappers of other tensors, would run for an alias.
+        # A class with its own dispatch, such as a wrapper of tensors, would run code for an alias.
         dispatched = in_class(cls, "__torch_dispatch__") is not in_class(tensor, "__torch_dispatch__")
         return value if cls is tensor or dispatched else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
@@ -39,7 +39,7 @@ def as_own(value: Any) -> Any:
 
 
 def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
-    """A plain table over the same core of polars'; the object itself where it has none."""
+    """Return a plain table with the same Rust object; the object itself if it has none."""
     held = own_dict(value).get(field)
     if type(held) is not core:
         return value
@@ -49,7 +49,7 @@ def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
 
 
 def _over_its_columns(value: Any, base: Any) -> Any:
-    """A plain table of what a derived one holds; the object itself where pandas keeps that elsewhere than it does since 2.1."""
+    """Return a plain pandas table with the same data; the object itself if pandas stores it differently than since 2.1."""
     held = own_dict(value)
     manager = held.get("_mgr", MISSING)
     module = "pandas.core.internals.managers"
@@ -62,17 +62,17 @@ def _over_its_columns(value: Any, base: Any) -> Any:
 
 
 def is_index(value: Any) -> bool:
-    """Whether it is one of pandas' own indexes."""
+    """Tell whether it is one of pandas' own indexes."""
     return is_one_of(value, "pandas", *_INDEXES)
 
 
 def has_own_indexes(value: Any) -> bool:
-    """Whether the indexes of a DataFrame or of a Series are pandas' own: another one would be asked by its own code, how long it is too."""
+    """Tell whether the indexes of a DataFrame or Series are pandas' own; others would run user code even for their length."""
     return all(map(is_index, value.axes))
 
 
 def is_own_type(dtype: Any) -> bool:
-    """Whether a column's type is numpy's or pandas' own: another one, and the array of it, would run code that is not known."""
+    """Tell whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
     return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas")
 
 
@@ -80,5 +80,5 @@ _TABLES = (("numpy", "ndarray"), ("torch", "Tensor"), ("pandas", "DataFrame"), (
 
 
 def is_table(value: Any) -> bool:
-    """Whether it is an array, a tensor or a table of a known library, or of a class derived from one."""
+    """Tell whether it is an array, tensor or table of a known library, subclasses included."""
     return any(descends(type(value), loaded(module, name)) for module, name in _TABLES)

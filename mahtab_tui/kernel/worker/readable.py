@@ -1,6 +1,6 @@
-"""Texts that our own tools return. As a cell's value they are shown as they stand; a text of the person's is shown quoted, as Python does it.
+"""Remembers texts that our tools return. As a cell's value they are shown as text, while other strings are shown quoted, as in Python.
 
-They are known by identity, so that each is a plain `str`: a class of its own would be refused by libraries that compare exact types (yaml).
+They are recognised by identity and remain plain `str`, because libraries that compare exact types (yaml) reject subclasses.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import ClassVar, Literal
 Form = Literal["markdown", "plain"]
 
 _TEXTS, _CHARACTERS = 100, 10_000_000
-"""What is remembered at most; the newest text always is."""
+"""How much is remembered at most; the newest text always is."""
 
 
-class _Returned:
-    """The texts that were returned last. They are held, so that their identities stay theirs."""
+class _ReturnedTexts:
+    """The newest returned texts. They are kept alive, so that no other object gets their identity."""
 
     texts: ClassVar[deque[tuple[str, Form]]] = deque(maxlen=_TEXTS)
 
 
 def readable(text: str, form: Form = "plain") -> str:
-    """The text itself, remembered as one to be read."""
-    texts = _Returned.texts
+    """Remember a text and return it."""
+    texts = _ReturnedTexts.texts
     texts.append((text, form))
     size = sum(len(each) for each, _ in list(texts))
     while len(texts) > 1 and size > _CHARACTERS:
@@ -31,12 +31,12 @@ def readable(text: str, form: Form = "plain") -> str:
 
 
 def form_of(value: object) -> Form | None:
-    """How a text is to be read; None for all that `readable` has not returned."""
-    return next((form for text, form in list(_Returned.texts) if text is value), None)
+    """Return the form of a text that `readable` has returned; None for all other values."""
+    return next((form for text, form in list(_ReturnedTexts.texts) if text is value), None)
 
 
 def cell_ended() -> None:
-    """Forget texts of one character: Python has one object for each, so that the person's `"7"` would be taken for an answer."""
-    for text, form in list(_Returned.texts):
+    """Forget texts of one character, because Python shares such objects, and the user's `"7"` would be taken for a tool's."""
+    for text, form in list(_ReturnedTexts.texts):
         if len(text) < 2:
-            _Returned.texts.remove((text, form))
+            _ReturnedTexts.texts.remove((text, form))

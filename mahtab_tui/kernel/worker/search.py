@@ -1,4 +1,4 @@
-"""The tool `rlm`: a search over a text too long to read. The engine is the host's; the text goes to it in a file."""
+"""The tool `rlm`, which searches a text too long to read. The host runs the search and gets the text in a file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def rlm(
 
 
 def _written(text: str) -> str:
-    """The path of a new file with a text, which only its owner can read. A message could not carry a hundred megabytes as quickly."""
+    """Write a text to a new private file and return its path. A frame with a hundred megabytes would be slower."""
     descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
     with os.fdopen(descriptor, "wb") as file:
         file.write(text.encode("utf-8", "surrogatepass"))

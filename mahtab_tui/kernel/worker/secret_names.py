@@ -1,4 +1,4 @@
-"""Names that look as if a secret stood under them: their values are not told in lists and summaries."""
+"""Recognises names that look like those of secrets, whose values are hidden in lists and summaries."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .statics import descends
 from .summary import summary
 
 UNTOLD = "••••••••"
-"""What stands in the place of a value."""
+"""Shown instead of a hidden value."""
 
 _HINT = re.compile("pass|pw|secret|token|key|cred|bearer|auth", re.IGNORECASE)
-"""A part of each word that makes a name a secret's; most names have none, and are done with."""
+"""Occurs in each word of secrets' names; a quick test that most names fail."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = frozenset(
     (
@@ -20,17 +20,17 @@ _SECRET = frozenset(
     ).split()
 )
 _KEYS = frozenset("api access private secret auth signing encryption ssh master session service account".split())
-"""Words before ``key`` or ``keys`` that make it a secret: a key alone is a dict's."""
+"""Words before ``key`` or ``keys`` that make it a secret; ``key`` alone is usually a dict's."""
 _ABOUT = frozenset(
     "count counts length lengths len size sizes limit limits id ids index type types name names url path file budget rate usage policy field".split()
 )
-"""Last words of names under which something about a secret stands, and not itself."""
+"""Last words of names for something about a secret, not the secret itself."""
 _VALUES = (str, bytes, bytearray, int, float, complex)
 """Types whose summary is the value, or its length."""
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a name has a word such as ``password``, ``token`` or ``api_key`` in it: ``DB_PASSWORD``, ``apiKey2``."""
+    """Tell whether a name contains a word such as ``password``, ``token`` or ``api_key``: ``DB_PASSWORD``, ``apiKey2``."""
     if _HINT.search(name) is None:
         return False
     words = [word.lower() for word in _WORD.findall(name[:200])]
@@ -40,11 +40,11 @@ def looks_secret(name: str) -> bool:
 
 
 def hides(name: str, value: object) -> bool:
-    """Whether the value under a name is not told. What is in a container is not looked at; None, True and False tell nothing."""
+    """Tell whether the value of a name is hidden. Containers are not searched; None, True and False are shown."""
     cls = type(value)
     return looks_secret(name) and cls is not bool and any(descends(cls, base) for base in _VALUES)
 
 
 def summary_of(name: str, value: object) -> str:
-    """`summary.summary`, where the name does not forbid it."""
+    """Return `summary.summary`, or `UNTOLD` if the value is hidden."""
     return UNTOLD if hides(name, value) else summary(value)

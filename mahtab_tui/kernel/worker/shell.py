@@ -17,13 +17,13 @@ _FULL_SCREEN = frozenset(
     "vi vim nvim nano pico emacs micro helix hx joe less more most man top htop btop ssh mosh tmux screen fzf tig lazygit ranger mc"
     " ipython psql sqlite3 mysql watch nethack".split()
 )
-# Not ${name} and {{name}}: those are the shell's.
+# Not ${name} and {{name}}, which are shell syntax.
 _FIELD = re.compile(r"(?<![${])\{([^{},]+)\}(?!\})")
 _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
 
 
 def needs_terminal(command: str) -> bool:
-    """Whether a command is one of the programs that take the whole terminal."""
+    """Tell whether a command runs a program that needs the whole terminal."""
     try:
         words = late_import("shlex").split(command)
     except ValueError:
@@ -55,19 +55,19 @@ def _git_needs_terminal(words: list[str]) -> bool:
 
 
 def _shell_argv(command: str) -> list[str]:
-    """The person's shell with a command that keys reach."""
+    """Return the command line of the user's shell for an interactive command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     if os.path.basename(shell) in ("sh", "dash", "ash"):
-        # These die of Ctrl+C before the program does, and would leave it behind with the terminal. A trap is not inherited.
+        # Ctrl+C would kill these shells before the program, which would be left with the terminal. Traps are not inherited.
         command = f"trap : INT QUIT; {command}"
     return [shell, "-c", command]
 
 
 def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    """Put the functions that the calls of `habits.lines.transform` name into builtins."""
+    """Put the functions that `habits.lines.transform` calls into builtins."""
 
     def run(command: str, names: dict[str, Any] | None = None) -> None:
-        """names: what `{expression}` in it may name; None: what the caller may."""
+        """Run a command. names: for `{expression}` in it; None: the caller's."""
         frame = sys._getframe(1)
         command = _filled(command, *((frame.f_globals, frame.f_locals) if names is None else (names, names)))
         if needs_terminal(command):
@@ -81,19 +81,19 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
 
 
 def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
-    """The command with the values of ``{expression}`` in it; what is no expression here (awk's ``{print $1}``) stays as it is."""
+    """Replace each ``{expression}`` in a command by its value; what is not a valid expression (awk's ``{print $1}``) stays."""
 
     def value(found: re.Match[str]) -> str:
         try:
             return str(eval(found[1].strip(), names, local_names))
-        except Exception:  # the person's expression, or none at all
+        except Exception:  # raised by the user's expression, or it is not one
             return found[0]
 
     return _FIELD.sub(value, command)
 
 
 def _lines(command: str) -> list[str]:
-    """What a command prints, as lines; its errors are printed."""
+    """Return a command's output as lines; its errors are printed."""
     frame = sys._getframe(1)
     command = _filled(command, frame.f_globals, frame.f_locals)
     subprocess = late_import("subprocess")

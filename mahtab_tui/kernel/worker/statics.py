@@ -1,4 +1,4 @@
-"""What can be read of an object without running any code of its class: no property, `__getattr__`, `__dir__` or metaclass."""
+"""Reads objects without running code of their classes: no properties, `__getattr__`, `__dir__` or metaclasses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 
 class Classes:
-    """A set of classes told apart by identity alone: hashing or comparing a class may run its metaclass' code."""
+    """A set of classes compared by identity, because hashing or comparing a class may run its metaclass's code."""
 
     def __init__(self, *classes: type) -> None:
         self._classes = classes
@@ -20,40 +20,40 @@ class Classes:
 
 
 MISSING: Any = object()
-"""What `attribute` returns where there is nothing."""
+"""Returned by `attribute` if there is no value."""
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-"""A class and its bases, whatever its metaclass says."""
+"""Returns a class and its bases, bypassing its metaclass."""
 
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
-"""What a class itself defines."""
+"""Returns a class's own attributes."""
 
 VARARGS, VARKEYWORDS = 0x04, 0x08
 """Flags of a code object: it takes ``*args``, ``**kwargs``."""
 
 _WRAPPED = 20
-"""Decorators that `unwrapped` looks through."""
+"""Decorators that `unwrapped` follows."""
 _SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
 def descends(cls: type, base: object) -> bool:
-    """Whether a class is another one, or derived from it."""
+    """Tell whether a class is another class or a subclass of it."""
     return any(one is base for one in mro_of(cls))
 
 
 def is_class(value: object) -> bool:
-    """Whether it is a class, whatever its `__class__` says."""
+    """Tell whether it is a class, ignoring its `__class__`."""
     return descends(type(value), type)
 
 
 def is_module(value: object) -> bool:
-    """Whether it is a module."""
+    """Tell whether it is a module."""
     return descends(type(value), types.ModuleType)
 
 
 def own_dict(value: object) -> dict[Any, Any]:
-    """The attributes that an object (no class) has itself; empty where it has none, or where a class hides them."""
+    """Return the own attributes of an object that is not a class; empty if it has none or its class hides them."""
     for base in mro_of(type(value)):
         slot = class_dict(base).get("__dict__")
         if slot is None:
@@ -64,7 +64,7 @@ def own_dict(value: object) -> dict[Any, Any]:
 
 
 def unwrapped(function: Any) -> types.FunctionType | None:
-    """The function behind its decorators (`functools.wraps`); None where that is no plain function."""
+    """Return the function inside its decorators (`functools.wraps`); None if it is not a Python function."""
     for _ in range(_WRAPPED):
         inner = own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
         if type(inner) is not types.FunctionType:
@@ -74,7 +74,7 @@ def unwrapped(function: Any) -> types.FunctionType | None:
 
 
 def in_class(cls: type, name: str) -> Any:
-    """What a class or its bases define under a name; `MISSING` where none does."""
+    """Look a name up in a class and its bases; `MISSING` if undefined."""
     for base in mro_of(cls):
         found = class_dict(base).get(name, MISSING)
         if found is not MISSING:
@@ -83,19 +83,19 @@ def in_class(cls: type, name: str) -> Any:
 
 
 def attributes(value: object) -> dict[str, Any]:
-    """All attributes by name, as they are stored: functions instead of methods, properties themselves."""
+    """Return all attributes by name as stored: functions instead of methods, properties themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
         found.update(_named(class_dict(base)))
     if is_class(value):
-        found.update(_named(found.get("_member_map_")))  # an enumeration's members, before Python 3.11
+        found.update(_named(found.get("_member_map_")))  # members of an enumeration before Python 3.11
     else:
         found.update(_named(own_dict(value)))
     return found
 
 
 def attribute(value: object, name: str) -> Any:
-    """One attribute as it is stored, slots read; `MISSING` where it is not known without running code."""
+    """Return an attribute as stored, with slots read; `MISSING` if reading it would run code."""
     if is_class(value):
         found = in_class(value, name)  # type: ignore[arg-type]
         if found is MISSING:
@@ -113,19 +113,19 @@ def attribute(value: object, name: str) -> Any:
 
 
 def loaded(module: str, name: str) -> Any:
-    """What a module has under a name, if it was imported; else `MISSING`."""
+    """Return a name of a module if the module is loaded; otherwise `MISSING`."""
     found = sys.modules.get(module)
     return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
-    """Whether an object's class is one of a module's that was imported."""
+    """Tell whether an object's class is one of these classes of a loaded module."""
     cls = type(value)
     return any(cls is loaded(module, name) for name in names)
 
 
 def _named(names: object) -> dict[str, Any]:
-    # A copy in one step: other threads may change it meanwhile.
+    # Copied in one step, since other threads may change it.
     if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]

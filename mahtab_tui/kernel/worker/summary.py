@@ -1,7 +1,7 @@
-"""Short descriptions of objects by exact type, from metadata only.
+"""Short descriptions of objects by their exact type, from metadata only.
 
-No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here: what is not known by its exact type is described by
-its type's name alone.
+No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here. Objects of unknown types are described only by
+the name of their type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .own import as_own, has_own_indexes, is_own_type
 from .statics import VARARGS, VARKEYWORDS, Classes, descends, mro_of, unwrapped
 
 WIDTH = 60
-"""Characters that a summary may have."""
+"""The most characters of a summary."""
 
 _FUNCTIONS = Classes(
     types.FunctionType,
@@ -28,11 +28,11 @@ _FUNCTIONS = Classes(
 _PLAIN = Classes(bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None))
 _BIG = 1 << 200
 _NAME_OF: Callable[[type], str] = type.__dict__["__name__"].__get__
-"""A class' name, whatever its metaclass says."""
+"""Returns a class's name, bypassing its metaclass."""
 
 
 def kind_of(value: object) -> str:
-    """``module``, ``function``, ``class`` or ``data``."""
+    """Return ``module``, ``function``, ``class`` or ``data``."""
     cls = type(value)
     if cls in _PLAIN:
         return "data"
@@ -46,12 +46,12 @@ def kind_of(value: object) -> str:
 
 
 def type_name(value: object) -> str:
-    """The type's name, cut to a bounded width."""
+    """Return the type's name, shortened."""
     return one_line(_NAME_OF(type(value)), 40)
 
 
 def counted(number: int, unit: str) -> str:
-    """``1,200 items``, ``18.4 M chars``, ``1 item``."""
+    """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``."""
     if number >= 1_000_000_000:
         text = "%.1f G" % (number / 1e9)
     elif number >= 1_000_000:
@@ -62,7 +62,7 @@ def counted(number: int, unit: str) -> str:
 
 
 def one_line(text: str, width: int = WIDTH) -> str:
-    """A text as one printable line of a bounded width."""
+    """Return a text as one printable line of at most `width` characters."""
     if len(text) <= width and text.isprintable():
         return text
     cut = text[: width + 1]
@@ -102,7 +102,7 @@ def _module(value: Any) -> str:
 
 
 def version_of(names: dict[str, Any]) -> str:
-    """The version that a module's names tell; empty if none. torch's is of a class of its own, whose methods are not asked."""
+    """Return a module's version; empty if it has none. torch's version has its own class, whose methods are not run."""
     version = names.get("__version__")
     return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
 
@@ -147,11 +147,11 @@ _TYPES: dict[type, Callable[[Any], str]] = {
     types.FunctionType: _function,
 }
 _BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
-"""By identity: a class of the person's is neither hashed nor compared."""
+"""By identity, so that user classes are neither hashed nor compared."""
 
 
 def _shape(shape: Any) -> str:
-    """A shape of plain integers, as in ``10000 × 5``."""
+    """Format a shape of plain integers, as in ``10000 × 5``."""
     if type(shape) is tuple and all(type(size) is int for size in shape):
         return " × ".join(map(str, shape)) if len(shape) == 2 else f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
     return ""
@@ -195,7 +195,7 @@ def _fraction(value: Any) -> str:
 
 
 def _moment(value: Any) -> str:
-    # A time zone of the user's own would run code of the user's.
+    # The user's own time zone would run their code.
     return value.isoformat(" ") if type(value.tzinfo).__module__ in ("builtins", "datetime", "zoneinfo") else ""
 
 
@@ -203,7 +203,7 @@ def _time(value: Any) -> str:
     return value.isoformat() if value.tzinfo is None else ""
 
 
-# Types of modules that are not loaded here, by module and name: what is not in sys.modules cannot be in a namespace.
+# Types by module and name, because these modules are not imported here. If a module is not loaded, it has no objects.
 _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     ("pathlib", "PosixPath"): _text,
     ("pathlib", "PurePosixPath"): _text,
@@ -227,7 +227,7 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
 
 
 def _library(value: object) -> str | None:
-    """The description of an object of a known library that is loaded; None where it is not of one."""
+    """Describe an object of a known library; None for others."""
     cls = type(value)
     for (module, name), describe in _KNOWN.items():
         loaded = sys.modules.get(module)
@@ -237,7 +237,7 @@ def _library(value: object) -> str | None:
 
 
 def _array_scalar(value: object) -> str | None:
-    """The value of a number of numpy's own types."""
+    """Format a numpy scalar."""
     loaded = sys.modules.get("numpy")
     if loaded is None:
         return None
@@ -247,7 +247,7 @@ def _array_scalar(value: object) -> str | None:
     return None
 
 
-# Sizes of subclasses of the built-in containers, read by the base's own slot: the subclass' methods do not run.
+# Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the subclass runs.
 _BASES: dict[type, Callable[[Any], int]] = {
     dict: dict.__len__,
     list: list.__len__,
@@ -261,7 +261,7 @@ _LENGTHS = {id(base): length for base, length in _BASES.items()}
 
 
 def size_of(value: object) -> int | None:
-    """The length where it is told without running code of the user's; else None."""
+    """Return the length if it can be read without running user code; otherwise None."""
     for base in mro_of(type(value)):
         length = _LENGTHS.get(id(base))
         if length is not None:
@@ -270,7 +270,7 @@ def size_of(value: object) -> int | None:
 
 
 def summary(value: object) -> str:
-    """One line: shape, length, or the value of simple things; empty where nothing can be said safely."""
+    """Describe an object in a line: shape, length, or a simple value; empty if nothing can be read safely."""
     cls = type(value)
     describe = _BY_ID.get(id(cls))
     if describe is not None:
@@ -282,7 +282,7 @@ def summary(value: object) -> str:
         return ""
     try:
         found = _library(as_own(value))
-    except Exception:  # a library's object in a state that it does not expect itself
+    except Exception:  # a library's object in an inconsistent state
         return ""
     if found is not None:
         return found

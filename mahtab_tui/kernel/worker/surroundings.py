@@ -1,4 +1,4 @@
-"""What is around a cell in the kernel's process, and putting it back when the cell is over."""
+"""Sets up streams, builtins and signals of the kernel's process for a cell, and restores them after it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .stdlib import is_ours, late_import
 from .tracebacks import format_safely
 
 _FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"})
-"""Audit events after which somebody else writes to fd 1 and 2. (`os.fork` has its own hook.)"""
+"""Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
 
 _DEEP_ENOUGH = 400
-"""Python calls that the worker must be able to nest after a cell."""
+"""The lowest recursion limit that a cell may leave behind."""
 
 
 class Stage(NamedTuple):
-    """The streams of one cell."""
+    """The streams before a cell, and the cell's limited output."""
 
     before: tuple[Any, Any]
     limited: LimitedOutput | None
 
 
 class ProcessSurroundings:
-    """Streams, descriptors, builtins, signals of the kernel's process. Made when our own names are in builtins."""
+    """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names are in builtins."""
 
     def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
         self._main = main
@@ -53,7 +53,7 @@ class ProcessSurroundings:
         self._set_streams()
         interrupts.install()
         sys.addaudithook(self._audit)
-        # From 3.12 on `os.fork` warns where there are threads: the one that there always is, is ours, and is not in the way.
+        # Since 3.12, `os.fork` warns if there are threads. There is always our control thread, which does no harm.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._in_child)
 
@@ -67,7 +67,7 @@ class ProcessSurroundings:
         return Stage(before, limited)
 
     def leave(self, stage: Stage, nested: bool) -> None:
-        # First what the code below needs, and without any builtin that the cell may have taken away.
+        # First restore the builtins, which the code below needs and the cell may have removed.
         self._builtins_now.update(self._builtins)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
@@ -101,17 +101,17 @@ class ProcessSurroundings:
         os._exit(code & 0xFF)
 
     def flush(self) -> None:
-        """Send on what Python code has printed. Any thread may call this."""
+        """Flush the output of Python code. Any thread may call it."""
         flush(self._out, self._err)
 
     _builtins_now: dict[str, Any] = builtins.__dict__
 
     def keep(self, added: dict[str, Any]) -> None:
-        """More of our names are in builtins now."""
+        """Also restore these builtins after a cell."""
         self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
-        """For the control thread, which must live through a cell that empties them."""
+        """Restore builtins for the control thread, which must survive a cell that empties them."""
         self._builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:
@@ -142,7 +142,7 @@ class ProcessSurroundings:
             loaded_pdb()
 
     def _in_child(self) -> None:
-        """A forked child has no control thread that flushes."""
+        """Set up a forked child, which has no control thread that flushes."""
         self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

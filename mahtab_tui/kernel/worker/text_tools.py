@@ -11,7 +11,7 @@ LINE_WIDTH = 500
 """Characters of a matching line that `grep` shows."""
 
 LONG_LINE = 10_000
-"""Characters of a line from which `partition` cuts inside it."""
+"""`partition` cuts inside longer lines (in characters)."""
 
 
 def peek(text: str, n: int = 2000, start: int = 0) -> str:
@@ -71,7 +71,7 @@ def partition(text: str, n: int = 10) -> list[str]:
 
 
 def cuts(text: str, n: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each part of a partition."""
+    """Yield start and end of each part of a partition."""
     if n < 1:
         raise ValueError("n must be at least 1")
     start = 0
@@ -85,7 +85,7 @@ def cuts(text: str, n: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut_near(text: str, start: int, aim: int, reach: int) -> int:
-    """The first end of a line from `aim` on; where there is none within reach, the last blank before it, or `aim` itself."""
+    """Return the first line end from `aim` on; if there is none within reach, the last blank before it, or `aim` itself."""
     if aim >= len(text):
         return len(text)
     line_end = text.find("\n", aim - 1, aim + reach)

@@ -1,4 +1,4 @@
-"""The tools that both parties find in every namespace. They live in builtins, so that they never clutter or collide."""
+"""The tools that user and model find in every namespace. They are in builtins, so that they do not clutter the namespace."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 
 if TYPE_CHECKING:
     TOOLS: tuple[ListedTool, ...]
-    """The catalogue of what is always there: from the functions' own signatures and docstrings."""
+    """All tools, with signatures and summaries from the functions themselves."""
 
 
 def __getattr__(name: str) -> Any:
-    """`TOOLS`, made when a prompt wants it: a kernel that lists nothing does not load `inspect`."""
+    """Make `TOOLS` on first use, so that kernels that do not need it do not load `inspect`."""
     if name != "TOOLS":
         raise AttributeError(name)
     signature = late_import("inspect").signature
@@ -115,7 +115,7 @@ def __getattr__(name: str) -> Any:
 
 
 def install(call_host: CallHost) -> None:
-    """Put the tools into builtins. `call_host(name, args)` asks the host and waits."""
+    """Put the tools into builtins. call_host: called with name and arguments, asks the host and waits."""
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
@@ -123,7 +123,7 @@ def install(call_host: CallHost) -> None:
 
 
 def add(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Put functions of the host's (`kernel.base.HostFunction` as dicts) into builtins, too; they by name."""
+    """Put host functions (`kernel.base.HostFunction` as dicts) into builtins, and return them by name."""
     made = {described["name"]: make(described) for described in functions}
     builtins.__dict__.update(made)
     return made

@@ -1,4 +1,4 @@
-"""Tracebacks as the person reads them: the cell's lines, without our own frames, short where they repeat."""
+"""Formats tracebacks for the user: without our own frames, and shortened if they are long."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder of all that is ours around a cell: the worker's parent, which holds the in-process kernel."""
+"""The folder of all our code around a cell: the worker's parent, which contains the in-process kernel."""
 CELL = "In ["
-"""How the file names of cells begin."""
+"""The start of the file names of cells."""
 
 _HEAD, _TAIL = 12, 20
-"""Frames that are shown of a traceback that is longer."""
+"""Frames of a long traceback that are shown."""
 
 _MOST_FRAMES = 200
-"""Frames that are told beside a traceback, the last."""
+"""Frames that are listed with a traceback, the last ones."""
 
 _LONGEST_NAME = 4_096
-"""Characters that are told of a name: no file has a longer one."""
+"""Characters of a name that are kept; no file has a longer one."""
 
 
 class TracebackFrame(NamedTuple):
-    """Where a line of a traceback leads."""
+    """The source location of a line of a traceback."""
 
     file: str
-    """As Python has it, made absolute where there is such a file; of cells `cell_filename`."""
+    """As Python gives it, made absolute if the file exists; `cell_filename` for cells."""
     line: int
-    """0 where it is not known."""
+    """0 if unknown."""
     function: str
-    """Empty of a place that does not compile."""
+    """Empty for a syntax error."""
     row: int
-    """Lines of the traceback's text from this frame's to the end: 1 is the last; 0 where it is not told."""
+    """Number of lines from this frame's line to the end of the text: 1 is the last; 0 if the text lacks it."""
 
 
 class Traceback(NamedTuple):
-    """A traceback as text, and the places that it names."""
+    """The text of a traceback, and the locations in it."""
 
     text: str
     frames: list[TracebackFrame]
@@ -46,12 +46,12 @@ class Traceback(NamedTuple):
 
 
 def cell_filename(cell: int) -> str:
-    """The name under which a cell's source is in `linecache`."""
+    """Return the file name of a cell in `linecache`."""
     return f"{CELL}{cell}]"
 
 
 class _ShortStack(traceback.StackSummary):
-    """A stack of which the middle is left out: a recursion's thousand frames say no more than thirty."""
+    """A stack without its middle if it is long, as in a recursion."""
 
     def format(self, **options: Any) -> list[str]:
         lines = super().format(**options)
@@ -61,7 +61,7 @@ class _ShortStack(traceback.StackSummary):
 
 
 def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
-    """A traceback. Calls the exception's `__str__`, which may itself misbehave."""
+    """Format a traceback. Calls the exception's `__str__`, which may fail."""
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
@@ -73,7 +73,7 @@ def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
 
 
 def describe_safely(error: BaseException) -> Traceback:
-    """As `describe`, for any exception that a person's code can make."""
+    """Format the traceback of any exception, even a misbehaving one."""
     try:
         return describe(error, error.__traceback__)
     except RecursionError:
@@ -85,29 +85,29 @@ def describe_safely(error: BaseException) -> Traceback:
 
 
 def format_safely(error: BaseException) -> str:
-    """The text of `describe_safely`."""
+    """Return the text of `describe_safely`."""
     return describe_safely(error).text
 
 
 def syntax_error(error: BaseException) -> Traceback:
-    """A source that does not compile: what and where, and no stack, since none of it ran."""
+    """Format a compile error: reason and location, without a stack, since nothing ran."""
     return _formatted(traceback.TracebackException(type(error), error, None))
 
 
 def _formatted(described: traceback.TracebackException) -> Traceback:
-    """The text, and where in it which place is named: told by marks that no message can hold, since they are drawn by lot."""
+    """Format a traceback, and find the locations in its text with random marks that no message can contain."""
     lot = os.urandom(16).hex()
     places: dict[tuple[str, int, str], str] = {}
 
     def mark(file: str, line: int | None, function: str) -> str:
-        """The same place has the same mark: what repeats itself is shortened by comparing names."""
+        """Return the mark of a location, always the same one, because `traceback` shortens repeated frames by comparing names."""
         place = (file, max(0, line or 0), function)
         return places.setdefault(place, f"\0{lot}:{len(places)}\0")
 
     for one in _all(described):
         for frame in one.stack:
             frame.name += mark(frame.filename, frame.lineno, frame.name)
-        at = str(getattr(one, "lineno", ""))  # of what does not compile; its own code may have set it to anything
+        at = str(getattr(one, "lineno", ""))  # of a syntax error; user code may have set it to anything
         if at.isdecimal() and len(at) < 10:
             file = str(getattr(one, "filename", "") or "<string>")
             one.filename = file + mark(file, int(at), "")
@@ -130,7 +130,7 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 
 
 def _all(described: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """An exception and all that it is linked to: a tree, whatever circles the exceptions themselves make."""
+    """Yield an exception and all its linked exceptions, which `traceback` has made a tree even if they were circular."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
         one = waiting.pop()
@@ -140,7 +140,7 @@ def _all(described: traceback.TracebackException) -> Iterator[traceback.Tracebac
 
 
 def _keep(described: traceback.TracebackException, cells_only: bool) -> None:
-    """Begin the stack at the cell: what called it is ours, and asyncio's."""
+    """Start the stack at the cell, without our frames and asyncio's above it."""
     frames = list(described.stack)
     cells = [index for index, frame in enumerate(frames) if frame.filename.startswith(CELL)]
     if cells_only:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..limited_repr import limited_repr
-from ..limits import TooSlow, within
+from ..limits import TimeLimitError, within
 from ..own import as_own
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
@@ -242,7 +242,7 @@ def _own(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
     """Run an object's code within a time limit. Raises `LookError`."""
     try:
         return within(seconds, work)
-    except TooSlow:
+    except TimeLimitError:
         raise LookError(f"{what} did not end within {seconds:g} s.") from None
     except LookError:
         raise

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures
+from mahtab_tui.kernel.looking import ArrayFacts, ArrayStatistics
 from mahtab_tui.tui.commands.inspector import ARRAY_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.plot_view import PlotView
@@ -31,7 +31,7 @@ class ArrayView(View, Vertical):
         super().__init__(subject)
         self._content = content
         self._facts: ArrayFacts | None = None
-        self._figures: ArrayFigures | None = None
+        self._figures: ArrayStatistics | None = None
         self._dimension = 0
         """The number of the dimension, among those that have an index, along which keys step."""
         self._shown: tuple[int | None, ...] | None = ()
@@ -58,7 +58,7 @@ class ArrayView(View, Vertical):
         subject = self.subject
         self.fetcher.ask("figures", lambda: subject.look.array_figures(subject.path), self._take_figures, lambda _: None)
 
-    def _take_figures(self, figures: ArrayFigures) -> None:
+    def _take_figures(self, figures: ArrayStatistics) -> None:
         self._figures = figures
         self._draw_head()
 

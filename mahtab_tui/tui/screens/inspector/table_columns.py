@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.cells import cell_len
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import Figures, Heading
+from mahtab_tui.kernel.looking import ColumnStatistics, Heading
 
 NARROWEST, WIDEST = 5, 36
 """Cells of a column."""
@@ -24,7 +24,7 @@ class TableColumns:
     def __init__(self, count: int) -> None:
         self.count = count
         self.headings: dict[int, Heading] = {}
-        self.figures: dict[int, Figures | None] = {}
+        self.figures: dict[int, ColumnStatistics | None] = {}
         """None for a column that has none."""
         self._widths: dict[int, int] = {}
 
@@ -45,7 +45,7 @@ class TableColumns:
             self.headings[column] = heading
             self._grow(column, [self.name(column) + _MARKS, self.type(column)])
 
-    def take_figures(self, column: int, figures: Figures | None) -> None:
+    def take_figures(self, column: int, figures: ColumnStatistics | None) -> None:
         """Take in figures; None for a column that has none."""
         self.figures[column] = figures
         if figures is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mahtab_tui.kernel.looking import Figures, Heading, InspectedObject, Look, Path, TableArrangement, TablePage
+from mahtab_tui.kernel.looking import ColumnStatistics, Heading, InspectedObject, Look, Path, TableArrangement, TablePage
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, BlockPart, TableCache
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 
@@ -115,7 +115,7 @@ class TableModel:
         self._figures_of = column
         return column
 
-    def take_figures(self, column: int, figures: Figures | None) -> None:
+    def take_figures(self, column: int, figures: ColumnStatistics | None) -> None:
         """Take in the figures of a column; None if it has none."""
         self._figures_of = None
         self.columns.take_figures(column, figures)

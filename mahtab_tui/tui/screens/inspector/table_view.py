@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import Figures, InspectedObject, Path, TableArrangement
+from mahtab_tui.kernel.looking import ColumnStatistics, InspectedObject, Path, TableArrangement
 from mahtab_tui.tui.commands.inspector import TABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
@@ -170,7 +170,7 @@ class TableView(View, ScrollView, can_focus=True):
             return
         look, path = self.subject.look, self.subject.path
 
-        def take(figures: Figures | None) -> None:
+        def take(figures: ColumnStatistics | None) -> None:
             self._table.take_figures(column, figures)
             self._fetch_figures()
             self._tell()
