@@ -36,10 +36,10 @@ def collapsed(text: str) -> None:
 
 
 def printed(text: str) -> None:
-    from mahtab_tui.kernel.output import Output as Printed
+    from mahtab_tui.kernel.output import TerminalOutput
     from mahtab_tui.tui.cell_output.output import OutputBuffer
 
-    kept, shown = Printed(), OutputBuffer()
+    kept, shown = TerminalOutput(), OutputBuffer()
     for start in range(0, len(text), 8_192):
         kept.add("stdout", text[start : start + 8_192])
         shown.feed("stdout", text[start : start + 8_192])

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.fitting import fit, size
-from mahtab_tui.agent.host import AgentHost, Summary
+from mahtab_tui.agent.host import AgentHost, ConversationSummary
 from mahtab_tui.agent.model_calls import call_model
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Agent, Notice, emit
@@ -33,7 +33,7 @@ class History:
     """The history of one conversation. A summary is made when there are too many questions or they are too long for the model, and used
     until a new one is needed, so that as little as possible changes from one question to the next."""
 
-    def __init__(self, host: AgentHost, conversation: Conversation, max_history: int, summary: Summary | None = None) -> None:
+    def __init__(self, host: AgentHost, conversation: Conversation, max_history: int, summary: ConversationSummary | None = None) -> None:
         """max_history: how many questions are told in full. summary: of an earlier part of the session."""
         self._host = host
         self._conversation = conversation

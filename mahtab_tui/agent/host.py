@@ -56,7 +56,7 @@ class EarlierMessage(NamedTuple):
     """The context of a question."""
 
 
-class Summary(NamedTuple):
+class ConversationSummary(NamedTuple):
     """A summary that replaces the beginning of a conversation."""
 
     turn: int | None

@@ -13,7 +13,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import History
-from mahtab_tui.agent.host import AgentHost, EarlierMessage, Interruptible, Summary
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, EarlierMessage, Interruptible
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -53,7 +53,7 @@ class ReplAgent:
         tools: Toolset | None = None,
         history: Sequence[tuple[str, str] | EarlierMessage] = (),
         max_history: int = MAX_HISTORY,
-        summary: Summary | None = None,
+        summary: ConversationSummary | None = None,
     ) -> None:
         self._host = host
         self.model: str | BaseChatModel = llm
@@ -249,7 +249,7 @@ def create_repl_agent(
     tools: Toolset | None = None,
     history: Sequence[tuple[str, str] | EarlierMessage] = (),
     max_history: int = MAX_HISTORY,
-    summary: Summary | None = None,
+    summary: ConversationSummary | None = None,
 ) -> ReplAgent:
     """Make an agent for a session: a `SessionState` (code runs at once, in this process; it provides tools and history), or a host.
 

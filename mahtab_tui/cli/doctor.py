@@ -17,7 +17,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.environments import found_environments, has_package
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.claude_login import login_hint, login_status
-from mahtab_tui.sandbox.base import CallRefused, SandboxError
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings, resource_folder
@@ -107,7 +107,7 @@ class _RefusingHost:
     """Refuses all calls."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
-        raise CallRefused("nobody answers here")
+        raise CallRefusedError("nobody answers here")
 
     def tell(self, name: str, args: dict[str, Any]) -> None: ...
 

@@ -18,7 +18,7 @@ class Answerer(Protocol):
     def call_cancelled(self, name: str) -> None: ...
 
 
-class Answers:
+class CallAnswers:
     """The open calls of one kernel, each answered on its own thread. send: sends an answer to the kernel, and raises `TypeError` or
     `ValueError` if it cannot."""
 

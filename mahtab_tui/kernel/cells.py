@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import (
     Status,
     TracebackFrame,
 )
-from mahtab_tui.kernel.output import Output
+from mahtab_tui.kernel.output import TerminalOutput
 from mahtab_tui.kernel.told import CellEnd
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 
@@ -42,7 +42,7 @@ class RunningCell:
         self._room = DISPLAYED
         self._left = limit
         self._limit = limit or 0
-        self._output = Output()
+        self._output = TerminalOutput()
         self._start = time.monotonic()
         self._listener_error: BaseException | None = None
 

@@ -21,7 +21,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mahtab_tui.kernel.answers import Answers
+from mahtab_tui.kernel.answers import CallAnswers
 from mahtab_tui.kernel.base import (
     CellResult,
     Completions,
@@ -89,12 +89,12 @@ class InProcessKernel:
         self._output: CellOutput
         self._inspection: Inspection | None = None
         self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork="it runs inside the program that opened this session")
-        self._answers: Answers
+        self._answers: CallAnswers
         self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
 
     def start(self, host: KernelHost) -> None:
         self._host = host
-        self._answers = Answers(host, self._deliver)
+        self._answers = CallAnswers(host, self._deliver)
         self._thread.start()
         self._ready.result()
         self._tell(KernelState.IDLE, "")

@@ -70,7 +70,7 @@ _BULK = 4_000
 """From so many characters of plain text on, it is worth dropping the screen."""
 
 
-class Output:
+class TerminalOutput:
     """A cell's output as a terminal would finally show it; of very long output, head and tail."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class _Request(NamedTuple):
     reply: Future[Any]
 
 
-class Requests:
+class ControlRequests:
     """The open requests, including those that nobody waits for. Any thread may call it."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:

@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from mahtab_tui.kernel.answers import Answerer, Answers
+from mahtab_tui.kernel.answers import Answerer, CallAnswers
 from mahtab_tui.kernel.base import CellResult, KernelError, OnDisplay, OnOutput, Status
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process, spawn
 from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
 from mahtab_tui.kernel.output import Chunks
-from mahtab_tui.kernel.requests import Requests
+from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
@@ -63,9 +63,9 @@ class WorkerProcess:
         """The process has ended."""
         self._intent: tuple[Status, str] | None = None
         self._cells: list[RunningCell] = []
-        self._requests = Requests(self._send_frame)
+        self._requests = ControlRequests(self._send_frame)
         self.request = self._requests.ask
-        self._answers = Answers(listener, self._send_answer)
+        self._answers = CallAnswers(listener, self._send_answer)
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
         # The thread lives as long as the process: it is also the one that starts it (see `spawn`).

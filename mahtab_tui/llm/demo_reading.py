@@ -38,7 +38,7 @@ class FailedCell:
 
 
 @dataclass(frozen=True)
-class CellOutput:
+class DemoOutput:
     """What a cell of the demo printed."""
 
     output: str
@@ -83,6 +83,6 @@ def _failure(code: str, output: str) -> FailedCell | None:
     return FailedCell(code, errors[-1][0].rpartition(".")[2], errors[-1][1], shown)
 
 
-def read_results(text: str) -> list[CellOutput]:
+def read_results(text: str) -> list[DemoOutput]:
     """Return the outputs in a message."""
-    return [CellOutput(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]
+    return [DemoOutput(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]

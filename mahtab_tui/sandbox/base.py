@@ -15,7 +15,7 @@ class SandboxError(Exception):
     """No sandbox is available; the message is a sentence saying why and what to do."""
 
 
-class CallRefused(Exception):
+class CallRefusedError(Exception):
     """The engine refused a call; the message becomes the code's exception."""
 
 
@@ -36,7 +36,7 @@ class SandboxHost(Protocol):
     """The node behind a sandbox. Both methods are called in the engine's loop with arguments that hostile code may have made up."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Handle a call that the code waits for, possibly in several threads. Returns a JSON value. Raises `CallRefused`."""
+        """Handle a call that the code waits for, possibly in several threads. Returns a JSON value. Raises `CallRefusedError`."""
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         """Handle a message that has no answer."""

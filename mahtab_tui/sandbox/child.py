@@ -12,7 +12,7 @@ from mahtab_tui.kernel.endings import describe_end
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.connection import MAX_FRAME
-from mahtab_tui.sandbox.base import CallRefused, SandboxError, SandboxHost, TurnResult, TurnStatus
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.characters import without_surrogates
 from mahtab_tui.sandbox.fork_server import ForkedProcess
 from mahtab_tui.sandbox.turn import RunningTime, RunningTurn, usage
@@ -173,7 +173,7 @@ class ChildProcess(asyncio.Protocol):
     async def _answer(self, number: int, name: str, args: dict[str, Any]) -> None:
         try:
             self._reply(number, value=await self._host.call(name, args))
-        except CallRefused as error:
+        except CallRefusedError as error:
             self._reply(number, error=str(error))
         except asyncio.CancelledError:
             self._reply(number, error="the turn is over")

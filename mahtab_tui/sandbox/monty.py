@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.kernel.worker.sandbox.names import Final, make_names
 from mahtab_tui.kernel.worker.sandbox.output import Ends
-from mahtab_tui.sandbox.base import CallRefused, SandboxError, SandboxHost, TurnResult, TurnStatus
+from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
 from mahtab_tui.sandbox.text import Text
 
@@ -173,8 +173,8 @@ class MontySandbox:
     async def _answered(self, call: Any) -> AsyncSnapshot:
         try:
             value = await self._called(call.function_name, call.args, call.kwargs)
-        except (CallRefused, TypeError, ValueError, NameError) as error:
-            kind = RuntimeError if isinstance(error, CallRefused) else type(error)
+        except (CallRefusedError, TypeError, ValueError, NameError) as error:
+            kind = RuntimeError if isinstance(error, CallRefusedError) else type(error)
             return await self._limited(call.resume({"exception": kind(str(error))}))
         return await self._limited(call.resume({"return_value": value}))
 

@@ -25,7 +25,7 @@ class Document(NamedTuple):
     end: int
 
 
-class Piece(NamedTuple):
+class TextRun(NamedTuple):
     """A run of a node's text that is also a run of the root's text."""
 
     start: int
@@ -45,7 +45,7 @@ class Text:
     """What `context` is in the node's code."""
     parts: tuple[Document, ...] = ()
     """The documents, of a list or a dict."""
-    origin: tuple[Piece, ...] = ()
+    origin: tuple[TextRun, ...] = ()
     """Where its runs come from, in order; empty for a text that code has made."""
     about: str = ""
     """What the model is told about it besides its size: "CSV of a DataFrame with the columns …"."""
@@ -59,7 +59,7 @@ class Text:
     @classmethod
     def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = "") -> Text:
         """Make the text of a whole search, which is its own origin."""
-        return cls(text, kind, tuple(parts), (Piece(0, 0, len(text)),) if text else (), about)
+        return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
 
     def slice(self, start: int, end: int) -> Text:
         """Return a part of it that knows where it comes from. Out-of-range indices are cut, as in Python."""
@@ -79,10 +79,10 @@ class Text:
         """Convert spans of this text to spans of the root's text. Text that code has made has none."""
         return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self._pieces(start, end)]
 
-    def _pieces(self, start: int, end: int) -> Iterator[Piece]:
+    def _pieces(self, start: int, end: int) -> Iterator[TextRun]:
         """Yield the runs between two places, cut to them."""
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
         for piece in self.origin[first : bisect_left(self.origin, end, key=lambda piece: piece.start)]:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)
             if low < high:
-                yield Piece(low, piece.root + low - piece.start, high - low)
+                yield TextRun(low, piece.root + low - piece.start, high - low)

@@ -64,7 +64,7 @@ def rlm(
     )
     kept: Log | None = None
     with contextlib.ExitStack() as stack:
-        takers: list[Callable[[Record], None]] = [] if on_event is None else [_Guarded(on_event)]
+        takers: list[Callable[[Record], None]] = [] if on_event is None else [_SafeCallback(on_event)]
         if log is not None:
             kept = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(kept.write)
@@ -84,7 +84,7 @@ def rlm(
     return answer.text if raw else plain(answer.text)
 
 
-class _Guarded:
+class _SafeCallback:
     """Calls the caller's function, whose errors must not end the search."""
 
     def __init__(self, take: Callable[[Record], None]) -> None:

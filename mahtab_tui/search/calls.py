@@ -12,7 +12,7 @@ from mahtab_tui.llm.failures import explained, is_busy
 from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.models import Conversation, Model
+from mahtab_tui.search.models import Model, NodeConversation
 from mahtab_tui.search.prompts import tokens
 from mahtab_tui.search.replies import Reply
 from mahtab_tui.search.schedule import Gate, Schedule
@@ -38,7 +38,7 @@ class Calls:
         """Estimate what calls that together read so many characters will use."""
         return self._prices_of(model).estimate(chars, calls)
 
-    async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Reply:
+    async def say(self, node: str, turn: int, turns: int, conversation: NodeConversation, kept: Amount | None = None) -> Reply:
         """Ask the model when the schedule allows it. kept: what is already reserved for this call; it is released at the end.
 
         Raises `BudgetSpent`, `ModelError`.
@@ -56,7 +56,7 @@ class Calls:
             if kept is not None:
                 self.budget.free(kept)
 
-    async def _within_budget(self, node: str, turn: int, conversation: Conversation, kept: Amount | None) -> Reply:
+    async def _within_budget(self, node: str, turn: int, conversation: NodeConversation, kept: Amount | None) -> Reply:
         model, chars = conversation.model, conversation.chars
         held, heard = self.estimate(model, chars), False
 
@@ -90,7 +90,7 @@ class Calls:
         return said
 
     @asynccontextmanager
-    async def _affording(self, conversation: Conversation) -> AsyncIterator[None]:
+    async def _affording(self, conversation: NodeConversation) -> AsyncIterator[None]:
         """Enclose a call that the session can afford; wait while other calls hold the money for it. Raises `BudgetSpent`."""
         while True:
             with ExitStack() as held:
@@ -126,7 +126,7 @@ class Calls:
         self.usage.add(used)
         self._events.send(used)
 
-    def _worst(self, conversation: Conversation) -> float:
+    def _worst(self, conversation: NodeConversation) -> float:
         """Return the most that a call may cost in US dollars; infinite if unknown, and before the model's first call has ended."""
         dearest, worst = self._prices_of(conversation.model).dearest, conversation.worst_cost()
         return math.inf if worst is None or dearest is None else max(worst, dearest)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Control(Protocol):
+class SearchControl(Protocol):
     """Methods may be called from any thread and return at once. Trees and nodes have the ids of the events; unknown ids are ignored."""
 
     def stop(self, tree: str, node: str) -> None:

@@ -14,14 +14,14 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
 from mahtab_tui.llm.spending import Spending
-from mahtab_tui.sandbox.base import CallRefused, Sandbox, SandboxError, Sandboxes
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
 from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
 from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
-from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, Outcome, Source, size_of
+from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, TextSource, size_of
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.node import BudgetLeft
@@ -78,11 +78,11 @@ class Engine:
         self._text = Text("")
         self._background: set[asyncio.Task[None]] = set()
 
-    async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
+    async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> NodeOutcome:
         """Run a new root and return its outcome. about: attributes for its first event. Cancelling stops the tree."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
-        root = self._make(None, query, Source(text), self._model, self._roots, 0, plain=False)
+        root = self._make(None, query, TextSource(text), self._model, self._roots, 0, plain=False)
         self._begin(root, limits=asdict(self._limits), **about)
         try:
             return (await self._roots.outcomes())[0]
@@ -132,7 +132,7 @@ class Engine:
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _make(
-        self, parent: LiveNode | None, query: str, source: Source, model: Model, batch: LiveFanOut, index: int, *, plain: bool, replaces: str = ""
+        self, parent: LiveNode | None, query: str, source: TextSource, model: Model, batch: LiveFanOut, index: int, *, plain: bool, replaces: str = ""
     ) -> LiveNode:
         if parent is None:
             self._attempts += 1
@@ -171,22 +171,22 @@ class Engine:
         node.task = asyncio.get_running_loop().create_task(self._live(node))
         node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
 
-    async def _live(self, node: LiveNode) -> Outcome:
+    async def _live(self, node: LiveNode) -> NodeOutcome:
         """Run a node to its end; its children end before it."""
         try:
             return await self._memo.answer(node, self._work, self._events)
-        except (BudgetSpent, SandboxError, CallRefused) as error:
-            return Outcome(str(error), "error")
+        except (BudgetSpent, SandboxError, CallRefusedError) as error:
+            return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
-            return Outcome(as_sentence(error), "error")
+            return NodeOutcome(as_sentence(error), "error")
         finally:
             node.over = True
             for asking in node.asking:
                 asking.cancel()
             await self._unwind(list(node.running))
 
-    def _ended(self, node: LiveNode, began: float, task: asyncio.Task[Outcome]) -> None:
-        node.outcome = outcome = Outcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
+    def _ended(self, node: LiveNode, began: float, task: asyncio.Task[NodeOutcome]) -> None:
+        node.outcome = outcome = NodeOutcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
         if node.parent is not None:
             node.parent.running.pop(node, None)
             if not outcome.failed:
@@ -209,7 +209,7 @@ class Engine:
         if tasks:
             await asyncio.wait(tasks, timeout=_UNWINDING)
 
-    async def _work(self, node: LiveNode) -> Outcome:
+    async def _work(self, node: LiveNode) -> NodeOutcome:
         if node.kind == "llm":
             async with self._reading:
                 return await self._plain(node)
@@ -223,7 +223,7 @@ class Engine:
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    async def _plain(self, node: LiveNode) -> Outcome:
+    async def _plain(self, node: LiveNode) -> NodeOutcome:
         self._check_plain(node.source)
         message = prompts.plain_message(node.query, node.source.take().text)
         conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
@@ -235,54 +235,54 @@ class Engine:
             if not conversation.heard.strip() and not limit.expired():
                 raise
             if not conversation.heard.strip():
-                return Outcome(why, "error")
-            return Outcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial")
+                return NodeOutcome(why, "error")
+            return NodeOutcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial")
         finally:
             conversation.ended = True
         self._events.send(SearchChat(said.text, node=node.id, turn=1))
-        return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
+        return NodeOutcome(said.text, "partial" if said.cut else "done", node.source.spans)
 
     def _deadline_of(self, node: LiveNode) -> Deadline:
         """Return a node's deadline. Only the root keeps time for a last call."""
         return self._deadline if node.parent is None else Deadline(self._deadline.work, self._deadline.work)
 
-    async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[Outcome]:
-        """Run the sub-calls that a node's code requests. Raises `CallRefused`."""
+    async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[NodeOutcome]:
+        """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
         if self._begun + len(request.parts) > _NODES:
-            raise CallRefused(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
+            raise CallRefusedError(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
         made = sum(size_of(part) for part in request.parts if isinstance(part, str))
         if self._made + made > _MADE:
-            raise CallRefused(
+            raise CallRefusedError(
                 f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
                 " Hand on parts of `context` as they are, or less text."
             )
-        sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
+        sources = [TextSource(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         try:  # check first: nodes that are bound to fail would hold their texts
             self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
             if request.plain:
                 self._check_plain(sources[0])
-        except (BudgetSpent, CallRefused) as error:
-            return [Outcome(str(error), "error")] * len(sources)
+        except (BudgetSpent, CallRefusedError) as error:
+            return [NodeOutcome(str(error), "error")] * len(sources)
         self._made += made
         try:
             return await self._fan_out(parent, request, sources)
         finally:
             self._made -= made
 
-    def _check_plain(self, source: Source) -> None:
-        """Raise `CallRefused` if a text is too long for a plain call."""
+    def _check_plain(self, source: TextSource) -> None:
+        """Raise `CallRefusedError` if a text is too long for a plain call."""
         if source.chars > self._limits.plain:
-            raise CallRefused(
+            raise CallRefusedError(
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
             )
 
-    async def _fan_out(self, parent: LiveNode, request: Request, sources: list[Source]) -> list[Outcome]:
+    async def _fan_out(self, parent: LiveNode, request: Request, sources: list[TextSource]) -> list[NodeOutcome]:
         parent.batches += 1
         batch = LiveFanOut(parent.batches, len(sources))
         if not parent.over:
             await self._fan_outs.consented(parent, request, sources, batch.number)
         if parent.over:
-            raise CallRefused("The call that asked has ended.")
+            raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
@@ -297,12 +297,12 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source(self, text: Text, places: tuple[Span, ...]) -> Source:
+    def _source(self, text: Text, places: tuple[Span, ...]) -> TextSource:
         """Return parts of a node's text as parts of the root's text where possible, so that the node's own text need not be held."""
         in_root = [text.to_root([place]) for place in places]
         if all(len(found) == 1 and found[0][1] - found[0][0] == end - start for found, (start, end) in zip(in_root, places, strict=True)):
-            return Source(self._text, tuple(found[0] for found in in_root))
-        return Source(text, places)
+            return TextSource(self._text, tuple(found[0] for found in in_root))
+        return TextSource(text, places)
 
     def _left(self, turns: int) -> BudgetLeft:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())

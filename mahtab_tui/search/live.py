@@ -22,7 +22,7 @@ _NODE = 2_000
 """Bytes that a node takes besides its texts."""
 
 
-class Outcome(NamedTuple):
+class NodeOutcome(NamedTuple):
     """How a node ended."""
 
     text: str
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
         return self.state in ("error", "stopped")
 
 
-class Source(NamedTuple):
+class TextSource(NamedTuple):
     """Where a node's text is, so that no copy is held before and after it is read."""
 
     text: Text
@@ -92,7 +92,7 @@ class LiveFanOut:
         """Return the nodes that have not ended."""
         return [node for node in self._nodes if node is not None and node.outcome is None]
 
-    async def outcomes(self) -> list[Outcome]:
+    async def outcomes(self) -> list[NodeOutcome]:
         """Wait until all have ended, and return their outcomes in order."""
         try:
             while self._left:
@@ -111,7 +111,7 @@ class LiveNode:
     depth: int
     kind: Kind
     query: str
-    source: Source
+    source: TextSource
     model: Model
     batch: LiveFanOut
     index: int
@@ -129,8 +129,8 @@ class LiveNode:
     found: Findings = field(default_factory=Findings)
     over: bool = False
     """Whether it is ending and cannot start more children."""
-    task: asyncio.Task[Outcome] | None = None
-    outcome: Outcome | None = None
+    task: asyncio.Task[NodeOutcome] | None = None
+    outcome: NodeOutcome | None = None
 
 
 class EndedNodes:
@@ -149,7 +149,7 @@ class EndedNodes:
         while self._held > self._most:
             oldest, held = self._nodes.popleft()
             self._held -= held
-            oldest.query, oldest.source = "", Source(Text(""))  # others of its fan-out may still know it
+            oldest.query, oldest.source = "", TextSource(Text(""))  # others of its fan-out may still know it
             forgotten.append(oldest)
         return forgotten
 

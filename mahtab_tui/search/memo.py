@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from mahtab_tui.bus.records import SearchMemo
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.live import LiveNode, Outcome, Source
+from mahtab_tui.search.live import LiveNode, NodeOutcome, TextSource
 
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
@@ -20,12 +20,12 @@ class Memo:
     """The answers of one tree, and the questions that nodes are working on."""
 
     def __init__(self) -> None:
-        self._answers: dict[_Question, tuple[str, Outcome]] = {}
+        self._answers: dict[_Question, tuple[str, NodeOutcome]] = {}
         """The answering node's id, and its outcome."""
         # A node waits only for a node of its own depth, or for a plain call, so that no two can wait for each other.
-        self._running: dict[tuple[_Question, int], tuple[str, asyncio.Future[Outcome]]] = {}
+        self._running: dict[tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome]]] = {}
 
-    async def answer(self, node: LiveNode, work: Callable[[LiveNode], Awaitable[Outcome]], events: Events) -> Outcome:
+    async def answer(self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events) -> NodeOutcome:
         """Return the answer of an equal node, also of one that still runs; otherwise do the work. A retry always does its own work."""
         if node.parent is None:
             return await work(node)
@@ -45,13 +45,13 @@ class Memo:
                 return outcome
         future = asyncio.get_running_loop().create_future()
         self._running[place] = (node.id, future)
-        outcome = Outcome("", "stopped")
+        outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            outcome = Outcome(str(error), "error")
+            outcome = NodeOutcome(str(error), "error")
             raise
         finally:
             if self._running.get(place) == (node.id, future):  # otherwise the node has been run again
@@ -62,11 +62,11 @@ class Memo:
         return outcome
 
 
-async def _digest(source: Source) -> bytes:
+async def _digest(source: TextSource) -> bytes:
     return _digest_now(source) if source.chars <= _QUICK else await asyncio.to_thread(_digest_now, source)
 
 
-def _digest_now(source: Source) -> bytes:
+def _digest_now(source: TextSource) -> bytes:
     """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into memory."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text

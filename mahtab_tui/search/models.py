@@ -43,8 +43,8 @@ class Model:
         """Whether it is called on the loop, because it has only an asynchronous interface."""
         self._shared = not isinstance(llm, Stoppable)
         self.llm = llm
-        self._made: list[Instance] = []
-        self._free: list[Instance] = []
+        self._made: list[ModelInstance] = []
+        self._free: list[ModelInstance] = []
 
     @classmethod
     def of(
@@ -55,29 +55,29 @@ class Model:
             return cls(make_llm(given, on_notice=on_notice), given, secrets or Secrets())
         return cls(given, model_name(given) or given._llm_type, secrets or Secrets())
 
-    def conversation(self, *messages: BaseMessage) -> Conversation:
+    def conversation(self, *messages: BaseMessage) -> NodeConversation:
         """Start a conversation with these messages; its calls are made one after the other."""
-        return Conversation(self, messages)
+        return NodeConversation(self, messages)
 
-    def lease(self, conversation: Conversation) -> Instance:
+    def lease(self, conversation: NodeConversation) -> ModelInstance:
         """Take an instance for one call: the one that knows the conversation, one whose conversation has ended, a new one, or the longest unused.
 
         One more is made than may be in use, so that a node that waited for its children finds the one that knows its conversation.
         """
         if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
-            return conversation.instance or Instance(_fresh(self.llm), own=True)
+            return conversation.instance or ModelInstance(_fresh(self.llm), own=True)
         if self._shared:
-            return Instance(self.llm, own=True)
+            return ModelInstance(self.llm, own=True)
         found = next((instance for instance in self._free if instance.known_by is conversation), None)
         found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
         if found is None and (len(self._made) <= self.concurrency or not self._free):
-            self._made.append(Instance(_fresh(self.llm)))
+            self._made.append(ModelInstance(_fresh(self.llm)))
             return self._made[-1]
         found = found or self._free[0]
         self._free.remove(found)
         return found
 
-    def give_back(self, instance: Instance) -> None:
+    def give_back(self, instance: ModelInstance) -> None:
         """Return an instance after its call."""
         if not instance.own:
             self._free.append(instance)
@@ -89,17 +89,17 @@ class Model:
                 instance.llm.close()
 
 
-class Instance:
+class ModelInstance:
     """A LangChain model that gives one answer at a time."""
 
     def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
         self.llm = llm
         self.own = own
         """Whether it never goes back to the pool: it belongs to one conversation, or all share it."""
-        self.known_by: Conversation | None = None
+        self.known_by: NodeConversation | None = None
 
 
-class Conversation:
+class NodeConversation:
     """The messages of one node."""
 
     def __init__(self, model: Model, messages: Sequence[BaseMessage]) -> None:
@@ -109,7 +109,7 @@ class Conversation:
         self._messages: list[BaseMessage] = []
         for message in messages:
             self.add(message)
-        self.instance: Instance | None = None
+        self.instance: ModelInstance | None = None
         self.ended = False
         """Whether no more calls will be made."""
         self.heard = ""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.sandbox.base import CallRefused
+from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.text import Span, Text
 
 MAX_PARTS = 5_000
@@ -31,23 +31,25 @@ class Request(NamedTuple):
 
 
 def read_call(name: str, args: Any, text: Text) -> Request:
-    """Check a request for sub-calls. Raises `CallRefused`."""
+    """Check a request for sub-calls. Raises `CallRefusedError`."""
     if name not in ("rlm", "rlm_map", "llm") or not isinstance(args, Mapping):
-        raise CallRefused("There is no such call.")
+        raise CallRefusedError("There is no such call.")
     query = args.get("query")
     if not isinstance(query, str) or not query.strip():
-        raise CallRefused("The query must be a string, and not an empty one.")
+        raise CallRefusedError("The query must be a string, and not an empty one.")
     if len(query) > _MAX_QUERY:
-        raise CallRefused(f"The query has {len(query):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
+        raise CallRefusedError(f"The query has {len(query):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
     query = encodable(query)
     if name == "llm":
         part = args.get("part")
         return Request(query, (_part(part, text) if part is not None else "",), plain=True, many=False)
     parts, many = args.get("parts"), args.get("map")
     if not isinstance(parts, list) or not isinstance(many, bool) or (not many and len(parts) != 1):
-        raise CallRefused("The parts must be a list of texts.")
+        raise CallRefusedError("The parts must be a list of texts.")
     if len(parts) > MAX_PARTS:
-        raise CallRefused(f"There are {len(parts):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts.")
+        raise CallRefusedError(
+            f"There are {len(parts):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
+        )
     return Request(query, tuple(_part(part, text) for part in parts), plain=False, many=many)
 
 
@@ -87,12 +89,12 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | str:
             if len(places) == len(spans):
                 _check_length(sum(end - start for start, end in places))
                 return places
-    raise CallRefused("A part must be a text.")
+    raise CallRefusedError("A part must be a text.")
 
 
 def _check_length(chars: int) -> None:
     if chars > _MAX_MADE:
-        raise CallRefused(f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed unless it is one part of `context`.")
+        raise CallRefusedError(f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed unless it is one part of `context`.")
 
 
 def _span(given: Any, text: Text) -> Span | None:

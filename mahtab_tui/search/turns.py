@@ -17,7 +17,7 @@ from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.live import LiveNode, Outcome
+from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.replies import Reply
 from mahtab_tui.search.requests import Request, read_call, read_final, read_touch
@@ -30,7 +30,7 @@ _MAX_TOUCHES = 20_000
 _AFTER_FINAL = 0.3
 """Seconds that code may run on after it has given the answer."""
 
-Ask = Callable[[Request, Text], Awaitable[list[Outcome]]]
+Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
 """Starts sub-calls and returns their outcomes."""
 LeftOf = Callable[[int], BudgetLeft]
 """Returns what is left of the budget, given how many turns the node has left."""
@@ -84,7 +84,7 @@ class Exploration:
         self._kept = Amount()
         """Reserved for the last call."""
 
-    async def run(self, ask: Ask, deadline: Deadline) -> Outcome:
+    async def run(self, ask: Ask, deadline: Deadline) -> NodeOutcome:
         """Run turns until there is an answer; when turns, budget or time are used up, return the best answer so far.
 
         Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a model's errors while nothing has been found.
@@ -103,13 +103,13 @@ class Exploration:
             if outcome is None:
                 outcome, reason = await self._until(deadline.end, self._last(reason))
             if outcome is None and not found:
-                return Outcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
-            return outcome or Outcome(found.as_answer(reason), "partial")
+                return NodeOutcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
+            return outcome or NodeOutcome(found.as_answer(reason), "partial")
         finally:
             self._conversation.ended = True
             self._calls.budget.free(self._kept)
 
-    async def _until(self, end: float | None, work: Awaitable[tuple[Outcome | None, str]]) -> tuple[Outcome | None, str]:
+    async def _until(self, end: float | None, work: Awaitable[tuple[NodeOutcome | None, str]]) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason: the time is up, or the model failed after something had been found."""
         try:
             async with asyncio.timeout_at(end) as limit:
@@ -122,7 +122,7 @@ class Exploration:
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
             return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else as_sentence(error)
 
-    async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[Outcome | None, str]:
+    async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
         starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls))  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
@@ -144,7 +144,7 @@ class Exploration:
             result = await self._run_code(turn, await starting, found.code, calls)
             if calls.final is not None:
                 answer, spans = calls.final
-                return Outcome(answer, "done", text.to_root(spans)), ""
+                return NodeOutcome(answer, "done", text.to_root(spans)), ""
             self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
             self._conversation.add(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
@@ -179,7 +179,7 @@ class Exploration:
         self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
-    async def _last(self, reason: str) -> tuple[Outcome | None, str]:
+    async def _last(self, reason: str) -> tuple[NodeOutcome | None, str]:
         """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
@@ -199,7 +199,7 @@ class Exploration:
             found.printed(self._conversation.heard)  # as far as it came
             raise
         self._events.send(SearchChat(said.text, node=node.id, turn=self._turn))
-        return Outcome(last_answer(said.text), "partial"), ""
+        return NodeOutcome(last_answer(said.text), "partial"), ""
 
     def _keep(self) -> None:
         """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the earlier reservation then stays."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import EarlierMessage, Summary
+from mahtab_tui.agent.host import ConversationSummary, EarlierMessage
 from mahtab_tui.bus import records
 from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Agent, AssistantChat, Hide, Notice, Record, Replace, UserAttachment, UserChat, emit
@@ -206,13 +206,13 @@ def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
     return messages
 
 
-def summary(past: Sequence[Record]) -> Summary | None:
+def summary(past: Sequence[Record]) -> ConversationSummary | None:
     """Return the summary of the beginning of a resumed conversation, unless the user has hidden or replaced something in it since."""
-    made: Summary | None = None
+    made: ConversationSummary | None = None
     later: set[str] = set()
     for record in past:
         if isinstance(record, records.Summary) and record.text:
-            made, later = Summary(record.turn, record.text), set()
+            made, later = ConversationSummary(record.turn, record.text), set()
         elif isinstance(record, Hide | Replace) and record.entry not in later:
             made = None
         elif entry := entry_of(record):

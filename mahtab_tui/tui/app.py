@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.search.control import Control
+from mahtab_tui.search.control import SearchControl
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
@@ -96,7 +96,7 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
         self.history = history
-        self.searches: Control = session.searches
+        self.searches: SearchControl = session.searches
         self.choices.remember_model(session.model)
         self.settings = LiveSettings(self, session, self.choices, keymap or {})
         self.namespace_stays = namespace_stays

@@ -9,7 +9,7 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.control import Control
+from mahtab_tui.search.control import SearchControl
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.clipboard import copy
@@ -35,7 +35,7 @@ class NodeActions(Widget):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NODE_COMMANDS)]
 
-    control: Control
+    control: SearchControl
 
     @property
     def chosen(self) -> CallSelection | None:

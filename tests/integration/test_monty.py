@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui.kernel.worker.sandbox import lockdown
-from mahtab_tui.sandbox.base import CallRefused, Sandbox, SandboxError
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
 from mahtab_tui.sandbox.monty import MontySandboxes
 from mahtab_tui.sandbox.monty_prelude import GAPS, MODULES
 from mahtab_tui.sandbox.open import open_sandboxes
@@ -164,7 +164,7 @@ async def test_sub_calls_send_places_and_get_answers(sandbox: Sandbox, node: Rec
 
 async def test_a_refused_call_is_the_codes_exception(sandbox: Sandbox, node: RecordingNode) -> None:
     async def refuse(name: str, args: dict[str, Any]) -> Any:
-        raise CallRefused("The budget is used up.")
+        raise CallRefusedError("The budget is used up.")
 
     node.answer = refuse
     assert "RuntimeError: The budget is used up." in (await run(sandbox, "rlm('q', 'x')")).output

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.sandbox.base import CallRefused, Sandbox
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox
 from mahtab_tui.sandbox.process import ProcessSandboxes
 from mahtab_tui.sandbox.text import Document, Text
 from tests.integration.sandboxes import RecordingNode, never, printed, run
@@ -123,7 +123,7 @@ async def test_threads_and_coroutines_call_at_once(sandbox: Sandbox, node: Recor
 
 async def test_a_refused_call_is_an_exception_of_the_code(sandbox: Sandbox, node: RecordingNode) -> None:
     async def refuse(name: str, args: dict[str, object]) -> object:
-        raise CallRefused("no more calls")
+        raise CallRefusedError("no more calls")
 
     node.answer = refuse
     result = await run(sandbox, "llm('q')")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import CallRefused
+from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes
 from mahtab_tui.sandbox.text import Text
@@ -61,7 +61,7 @@ class WaryNode(RecordingNode):
         if name == "wait":
             return await never(name, args)
         self.calls.append((name, args))
-        raise CallRefused("no")
+        raise CallRefusedError("no")
 
 
 def _pid(sandbox: Any) -> int | None:

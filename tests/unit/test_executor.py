@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.kernel import output
 from mahtab_tui.kernel.base import OutputKind
-from mahtab_tui.kernel.output import Chunks, Output
+from mahtab_tui.kernel.output import Chunks, TerminalOutput
 from mahtab_tui.kernel.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.kernel.worker.tracebacks import format_safely
 
@@ -71,7 +71,7 @@ def test_output_keeps_head_and_tail_and_its_kinds_add_up(pieces: list[tuple[str,
     whole = "".join(text for _, text in pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output, "KEEP", keep)
-        kept = Output()
+        kept = TerminalOutput()
         for kind, text in pieces:
             kept.add(cast(OutputKind, kind), text)
         text, kinds = kept.text()

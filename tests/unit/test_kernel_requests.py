@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.requests import MOST, Requests
+from mahtab_tui.kernel.requests import MOST, ControlRequests
 from mahtab_tui.kernel.worker.frames import Frame
 from tests.waiting import wait_for
 
 
 def test_a_completion_is_sent_only_when_the_last_one_was_answered() -> None:
     sent: list[Frame] = []
-    requests = Requests(sent.append)
+    requests = ControlRequests(sent.append)
     for _ in range(60):
         with pytest.raises(KernelError, match="does not answer"):
             requests.ask("complete", 0.001, code="os.pa", cursor=5)
@@ -27,7 +27,7 @@ def test_a_completion_is_sent_only_when_the_last_one_was_answered() -> None:
 
 def test_a_completion_waits_for_the_last_ones_answer_within_its_time() -> None:
     sent: list[Frame] = []
-    requests = Requests(sent.append)
+    requests = ControlRequests(sent.append)
     answers: list[object] = []
     threads = [threading.Thread(target=lambda: answers.append(requests.ask("complete", 60, code="")), daemon=True) for _ in range(2)]
     for thread in threads:
@@ -42,7 +42,7 @@ def test_a_completion_waits_for_the_last_ones_answer_within_its_time() -> None:
 
 def test_not_more_requests_are_sent_than_a_kernel_can_be_expected_to_answer() -> None:
     sent: list[Frame] = []
-    requests = Requests(sent.append)
+    requests = ControlRequests(sent.append)
     for _ in range(2 * MOST):
         with pytest.raises(KernelError, match="does not answer"):
             requests.ask("variables", 0)
@@ -52,7 +52,7 @@ def test_not_more_requests_are_sent_than_a_kernel_can_be_expected_to_answer() ->
 def test_an_answer_without_a_value_is_refused_and_the_end_is_told_to_who_waits() -> None:
     told: list[str] = []
     sent: list[Frame] = []
-    requests = Requests(sent.append)
+    requests = ControlRequests(sent.append)
 
     def ask() -> None:
         try:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from mahtab_tui.bus import overwrite
 from mahtab_tui.bus.overwrite import BLANKS, LONGEST, Screen, collapse, rewrites
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.kernel.output import Output
+from mahtab_tui.kernel.output import TerminalOutput
 
 PLAYED = st.lists(
     st.sampled_from(["\r", "\b", "\x1b[K", "\x1b[0K", "\x1b[1K", "\x1b[2K", "\x1b[31m", "\x1b[0m", "\t", "\n", "a", "bcd", " ", "\r\n", "xyz"]),
@@ -59,7 +59,7 @@ def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
 def test_a_text_that_comes_in_pieces_has_the_same_picture(pieces: list[str], places: list[int]) -> None:
     text = "".join(pieces)
     cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
-    printed = Output()
+    printed = TerminalOutput()
     for start, end in pairwise(cuts):
         printed.add("stdout", text[start:end])
     shown, kinds = printed.text()
@@ -169,7 +169,7 @@ def test_a_line_that_never_ends_is_broken_where_its_beginning_is_far(end: str) -
 
 
 def test_what_is_printed_below_a_moved_cursor_begins_a_line() -> None:
-    printed = Output()
+    printed = TerminalOutput()
     printed.add("stdout", "outer\ninner\x1b[A")
     printed.add("traceback", "KeyError\n")
     assert printed.text()[0] == "outer\ninner\nKeyError\n"
@@ -180,14 +180,14 @@ def test_of_plain_output_nothing_is_played(monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError
 
     monkeypatch.setattr(Screen, "feed", never)
-    printed = Output()
+    printed = TerminalOutput()
     for _ in range(1_000):
         printed.add("stdout", "\x1b[32mgreen\x1b[0m and plain\r\n" * 100)
     assert printed.text()[0].count("green") == 100_000
 
 
 def test_a_bar_of_hours_keeps_what_is_seen_of_it() -> None:
-    printed = Output()
+    printed = TerminalOutput()
     printed.add("stdout", "begin\n")
     for number in range(20_000):
         printed.add("stdout", f"\router\n\rinner {number:10}" + " " * 50 + "\x1b[A")
@@ -221,6 +221,6 @@ def test_the_bars_of_rich_are_a_line_each() -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
 def test_erasing_before_the_cursor_again_and_again_takes_no_longer_for_a_wide_line(erase: str) -> None:
-    output = Output()
+    output = TerminalOutput()
     output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 1_000_000)
     assert output.text()[0].strip() in ("", "x")

@@ -14,7 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import LAST_CALL
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Deadline, Limits, Prices, limits_of
-from mahtab_tui.search.live import Outcome
+from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 
@@ -238,7 +238,7 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
 
 
 def test_a_partial_outcome_has_an_answer() -> None:
-    assert not Outcome("half of it", "partial").failed
+    assert not NodeOutcome("half of it", "partial").failed
 
 
 def test_limits_that_are_not_given_are_those_of_the_settings() -> None:

@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.sandbox.base import CallRefused
-from mahtab_tui.search.live import Outcome
+from mahtab_tui.sandbox.base import CallRefusedError
+from mahtab_tui.search.live import NodeOutcome
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 
 
@@ -273,7 +273,7 @@ def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
         async def later() -> None:
             while "1" not in bench.story.finals():
                 await asyncio.sleep(0.001)
-            with pytest.raises(CallRefused, match="has ended"):
+            with pytest.raises(CallRefusedError, match="has ended"):
                 await seat.llm("half")
             refused.set()
 
@@ -315,7 +315,7 @@ def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: objec
 
     found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
     assert found.text == "there it is"
-    assert "CallRefused" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert "CallRefusedError" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
 
 
@@ -387,4 +387,4 @@ def test_a_tree_has_only_so_many_nodes(bench: Bench, monkeypatch: pytest.MonkeyP
 
 
 def test_an_outcome_without_an_answer_has_failed() -> None:
-    assert [Outcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [False, False, True, True]
+    assert [NodeOutcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [False, False, True, True]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mahtab_tui.kernel.worker.sandbox.host import CallFailed
+from mahtab_tui.kernel.worker.sandbox.host import CallError
 from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, Failure, Final, Part, make_names
 from mahtab_tui.kernel.worker.sandbox.touches import MOST_A_CALL, MOST_IN_ALL
 
@@ -245,9 +245,9 @@ def test_llm_is_asked_with_and_without_text() -> None:
 def test_what_the_engine_refuses_is_the_codes_exception() -> None:
     class Refusing(Engine):
         def call(self, name: str, args: dict[str, Any]) -> Any:
-            raise CallFailed("The budget is used up.")
+            raise CallError("The budget is used up.")
 
-    with pytest.raises(CallFailed, match="used up"):
+    with pytest.raises(CallError, match="used up"):
         names(engine=Refusing())["rlm"]("q", "x")
 
 

@@ -16,7 +16,7 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.control import Control
+from mahtab_tui.search.control import SearchControl
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.choices import Choices
@@ -55,7 +55,9 @@ class Panes(Screen[None]):
     # Not the first pane, even for a moment: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
-    def __init__(self, session: Session, port: PanePort, searches: Control, history: History, choices: Choices, slash: SlashCompletions) -> None:
+    def __init__(
+        self, session: Session, port: PanePort, searches: SearchControl, history: History, choices: Choices, slash: SlashCompletions
+    ) -> None:
         super().__init__(id="_default")
         self._session = session
         self._searches = searches

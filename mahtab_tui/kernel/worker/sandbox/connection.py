@@ -10,14 +10,14 @@ from typing import Any
 from ..control import Channel
 from ..frames import Frame, FrameError
 from ..interrupts import Interrupts
-from .host import CallFailed
+from .host import CallError
 
 MAX_FRAME = 64 * 2**20
 """Bytes of one message to the engine."""
 
 
 class EngineConnection:
-    """Implements `Host`: calls that wait for an answer, and messages that do not."""
+    """Implements `EngineHost`: calls that wait for an answer, and messages that do not."""
 
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
         self._channel = Channel(fd, interrupts, MAX_FRAME)
@@ -43,7 +43,7 @@ class EngineConnection:
             with self._lock:
                 self._open.pop(number, None)
         if "error" in answer:
-            raise CallFailed(answer["error"])
+            raise CallError(answer["error"])
         return answer["value"]
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
@@ -70,4 +70,4 @@ class EngineConnection:
         try:
             self._channel.send(frame)
         except FrameError as error:
-            raise CallFailed(f"Too much text at once: {error}. Hand on parts of the context as they are, or less text.") from None
+            raise CallError(f"Too much text at once: {error}. Hand on parts of the context as they are, or less text.") from None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 
-class CallFailed(Exception):
+class CallError(Exception):
     """The engine refused a call; the message is a sentence for the author of the code."""
 
 
-class Host(Protocol):
+class EngineHost(Protocol):
     """Any thread of the sandboxed code may call both methods."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Send a call and wait for its value. Raises `CallFailed`."""
+        """Send a call and wait for its value. Raises `CallError`."""
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         """Send a message that has no answer."""

@@ -11,7 +11,7 @@ from typing import Any, Callable, NoReturn
 
 from ..text_tools import LONG_LINE, cuts
 from .grounds import Grounds
-from .host import Host
+from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
 from .parts import Failure, Final, Part, SubAnswer, answer_of, place_of, places_of
 from .touches import MOST_A_CALL, Touches, merge
@@ -22,7 +22,7 @@ __all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunc
 FUNCTIONS = ("peek", "grep", "partition", "rlm", "rlm_map", "llm", "FINAL")
 
 
-def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: Host) -> dict[str, object]:
+def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: EngineHost) -> dict[str, object]:
     """Make the names for one text.
 
     kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
@@ -36,7 +36,7 @@ def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host
 class SandboxFunctions:
     """The functions that code can call on its text. numbered: whether line numbers run through the whole text."""
 
-    def __init__(self, text: str, host: Host, *, numbered: bool = True) -> None:
+    def __init__(self, text: str, host: EngineHost, *, numbered: bool = True) -> None:
         self._text = text
         self._host = host
         self._numbered = numbered

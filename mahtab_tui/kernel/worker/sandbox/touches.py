@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .host import Host
+from .host import EngineHost
 
 MOST_A_CALL = 1_000
 MOST_IN_ALL = 20_000
@@ -14,7 +14,7 @@ MOST_IN_ALL = 20_000
 class Touches:
     """Reports spans of one sandbox. Several threads may use it; the limit is then only nearly exact."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: EngineHost) -> None:
         self._host = host
         self._left = MOST_IN_ALL
 

@@ -12,7 +12,7 @@ from textual.reactive import var
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.control import Control
+from mahtab_tui.search.control import SearchControl
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
@@ -45,7 +45,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
     searched: var[bool] = var(False)
     """Whether there is a search to show; the screen watches it."""
 
-    def __init__(self, control: Control, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
+    def __init__(self, control: SearchControl, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
         """clock: the clock of the records' times; a recording has its own."""
         self.trees = Trees()
         self._view = TreeLines(self.trees)

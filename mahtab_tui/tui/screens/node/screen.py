@@ -15,7 +15,7 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.search.control import Control
+from mahtab_tui.search.control import SearchControl
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.tui.node_actions import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
@@ -40,7 +40,7 @@ class NodeScreen(Dialog[None], NodeActions):
         Binding("escape", "leave", "Back"),
     ]
 
-    def __init__(self, chosen: CallSelection, control: Control, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:
+    def __init__(self, chosen: CallSelection, control: SearchControl, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:
         """at: a place of the root's text to show first."""
         super().__init__()
         self.control = control
