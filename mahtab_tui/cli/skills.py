@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +35,8 @@ def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
     return skill_folders(project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir"))
 
 
-def _library(skills_dir: list[Path] | None, on_problem: Callable[[str], None] = _warn) -> SkillLibrary:
-    return SkillLibrary(SkillsLoader(*_places(skills_dir)), on_problem)
+def _library(skills_dir: list[Path] | None) -> SkillLibrary:
+    return SkillLibrary(SkillsLoader(*_places(skills_dir)), _warn)
 
 
 @skills_app.command("list")

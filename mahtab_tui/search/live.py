@@ -136,8 +136,7 @@ class LiveNode:
 class EndedNodes:
     """The ended nodes of one tree that can be run again, limited by what they hold: texts that code has made, queries, answers."""
 
-    def __init__(self, most: int = KEPT_BYTES) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._nodes: deque[tuple[LiveNode, int]] = deque()
         self._held = 0
 
@@ -146,7 +145,7 @@ class EndedNodes:
         self._nodes.append((node, size + _NODE))
         self._held += size + _NODE
         forgotten = []
-        while self._held > self._most:
+        while self._held > KEPT_BYTES:
             oldest, held = self._nodes.popleft()
             self._held -= held
             oldest.query, oldest.source = "", TextSource(Text(""))  # others of its fan-out may still know it

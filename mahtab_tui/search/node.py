@@ -206,10 +206,6 @@ class SearchNode:
     def finished(self) -> bool:
         return self.state in FINISHED
 
-    @property
-    def is_root(self) -> bool:
-        return self.parent is None
-
     def elapsed(self, now: float) -> float:
         """Seconds that it has taken so far."""
         return max(0.0, now - self.begun) if self.duration is None else self.duration

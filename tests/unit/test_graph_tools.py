@@ -73,7 +73,7 @@ waiting, heeding, leaving, keeping = Tool(wait, Nothing), Tool(heed, Nothing), T
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tools above are there, too; to be named before the desk."""
     found = EntryPoints(EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools") for name in ("waiting", "heeding", "leaving", "keeping"))
-    monkeypatch.setattr("mahtab_tui.tools.registry.entry_points", lambda group: found)
+    monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found)
 
 
 @pytest.fixture

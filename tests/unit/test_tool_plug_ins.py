@@ -133,7 +133,7 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def bring(*values: str) -> None:
         found = EntryPoints(EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools") for value in values)
-        monkeypatch.setattr("mahtab_tui.tools.registry.entry_points", lambda group: found.select(group=group))
+        monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found.select(group=group))
 
     return bring
 
@@ -180,7 +180,7 @@ def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
 def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting()
     monkeypatch.setattr("sys.meta_path", [waiting, *sys.meta_path])
-    monkeypatch.setattr("mahtab_tui.tools.registry.PATIENCE", 0.1)
+    monkeypatch.setattr("mahtab_tui.tools.toolset.PATIENCE", 0.1)
     value = "tests.unit.waiting_module:tool"
     plug_ins(value, f"{__name__}:counting")
     problems: list[str] = []

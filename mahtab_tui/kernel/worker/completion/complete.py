@@ -10,14 +10,13 @@ from typing import Any
 from ..habits.magics import SUMMARIES
 from ..statics import attributes, is_module
 from .candidates import Candidate, fixed, ranked
-from .columns import columns_of
 from .describing import describe
-from .keys import keys_of, literal
 from .modules import member_names, module_members, module_names
 from .paths import files, split
 from .place import CompletionPoint, place_at
 from .resolve import Instance, UnresolvedError, resolve
 from .signatures import function_of, parameters
+from .subscripts import columns_of, keys_of, literal
 from .tokens import tokenize
 
 MOST = 200

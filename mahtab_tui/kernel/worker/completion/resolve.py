@@ -9,8 +9,8 @@ import warnings
 from typing import Any, NamedTuple
 
 from ..statics import MISSING, Classes, attribute, is_class, is_module, loaded, own_dict
-from .columns import columns_of
 from .signatures import annotations_of
+from .subscripts import columns_of
 
 _SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 _SEQUENCES = Classes(list, tuple)

@@ -1,15 +1,20 @@
-"""The modules that can be imported in a sandbox; all are loaded beforehand, since a sandbox cannot open files."""
+"""What code in a sandbox can import: modules and time zones, loaded beforehand, since a sandbox cannot open files."""
 
 from __future__ import annotations
 
 import encodings
 import importlib
+import io
+import os
 import pkgutil
 import sys
+import zoneinfo
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import BuiltinImporter, FrozenImporter
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, BinaryIO, NoReturn
+from zoneinfo import _common
 
 _MODULES = (
     "__future__ abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
@@ -51,3 +56,29 @@ class _RefusingFinder:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> NoReturn:
         raise ModuleNotFoundError(f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only", name=name)
+
+
+_MAGIC = b"TZif"
+
+
+def load_zones() -> None:
+    """Read the system's time zones, and make `zoneinfo` find them in memory."""
+    zones: dict[str, bytes] = {}
+    for root in reversed(zoneinfo.TZPATH):
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if name not in ("posix", "right")]
+            for name in names:
+                path = os.path.join(folder, name)
+                with suppress(OSError), open(path, "rb") as file:
+                    data = file.read()
+                    if data.startswith(_MAGIC):
+                        zones[os.path.relpath(path, root)] = data
+
+    def load_tzdata(key: str) -> BinaryIO:
+        if key not in zones:
+            raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
+        return io.BytesIO(zones[key])
+
+    finder: Any = _common
+    finder.load_tzdata = load_tzdata
+    zoneinfo.available_timezones = lambda: set(zones)

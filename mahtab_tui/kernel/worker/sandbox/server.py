@@ -28,7 +28,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from . import child, libc, lockdown, modules, zones
+from . import child, libc, lockdown, modules
 
 _REQUEST = 1024
 """Bytes."""
@@ -50,7 +50,7 @@ def main(fd: int) -> None:
         return
     _prefer_to_die()
     modules.preload()
-    zones.load()
+    modules.load_zones()
     modules.close_imports()
     _hide_machine()
     server = _Server(host, lockdown.prepare())

@@ -1,4 +1,4 @@
-"""Finds what an object can be subscripted with: keys of dicts, columns of tables."""
+"""Finds what an object can be subscripted with: columns of tables, keys of dicts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,36 @@ from itertools import islice
 from typing import Any
 
 from ..secret_names import summary_of
-from ..statics import mro_of
+from ..statics import loaded, mro_of
 from ..summary import type_name
 from .candidates import Candidate, fixed
-from .columns import MOST, columns_of
+
+MOST = 100_000
+"""Columns and keys that are examined."""
+
+
+def columns_of(value: object) -> list[str]:
+    """Return the names of a table's columns."""
+    try:
+        return [name for name in _columns(value) if type(name) is str]
+    except Exception:  # a library's object in an inconsistent state
+        return []
+
+
+def _columns(value: Any) -> list[Any]:
+    cls = type(value)
+    if cls is loaded("pandas", "DataFrame"):
+        return list(islice(value.columns, MOST))
+    if cls is loaded("pandas", "Series"):
+        return list(islice(value.index, 1_000))
+    if cls is loaded("polars", "DataFrame"):
+        return list(value.columns)
+    if cls is loaded("pyarrow", "Table"):
+        return list(value.column_names)
+    if cls is loaded("numpy", "ndarray"):
+        return list(value.dtype.names or ())
+    return []
+
 
 _LITERALS = (str, int, bytes, bool, float, type(None))
 
