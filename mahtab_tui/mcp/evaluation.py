@@ -48,7 +48,7 @@ def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> 
     output = shortened(parts["stdout"], arguments.max_output)
     error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
     sections = [
-        ("The person changed the code. What ran:\n" + fenced(told(done.edited), "python")) if done.edited else "",
+        ("The user edited the code. What ran:\n" + fenced(told(done.edited), "python")) if done.edited else "",
         told(how_it_ended(done, arguments.timeout_s)),
         format.code(value),
         format.output(output),

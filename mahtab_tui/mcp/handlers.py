@@ -47,19 +47,19 @@ class ActivateArguments(Arguments):
 
 class PackageArguments(Arguments):
     action: Action = Field(
-        description="add, rm, status, update; install: everything the project wants; resolve: write the lock file; test: run pytest; "
-        "develop: install a folder as editable; free: go back from editable to the released package"
+        description="add, rm, status, update; install: all requirements of the project; resolve: write the lock file; test: run pytest; "
+        "develop: install a folder as editable; free: return from editable to the released package"
     )
     packages: list[str] = Field([], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test")
 
 
 class LogArguments(Arguments):
-    mode: ViewerMode = Field(description="auto: written in colour, for tail -f; file: written as plain text; off")
+    mode: ViewerMode = Field(description="auto: in colour, for tail -f; file: as plain text; off")
 
 
 class ModeArguments(Arguments):
-    mode: Literal["private", "shared"] = Field(description="private: a worker of your own; shared: the session that the person is looking at")
-    session: str | None = Field(None, description="The session's name or process id, where several run")
+    mode: Literal["private", "shared"] = Field(description="private: your own worker; shared: the session on the user's screen")
+    session: str | None = Field(None, description="The session's name or process id, if several run")
 
 
 class AttachOptions(NamedTuple):
@@ -121,7 +121,7 @@ class ToolHandlers:
                 self._shared = joined
             now = self._shared
         self.mode = "shared"
-        return ToolAnswer(told(f"You are {now.name} in the person's session {now.session}: its variables are theirs, and they see what you run."))
+        return ToolAnswer(told(f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."))
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
         if why := refusal(arguments.code):

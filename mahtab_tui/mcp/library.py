@@ -35,8 +35,8 @@ def resources() -> list[types.Resource]:
 
     listed = [
         ("variables", "Variables", "The namespace: names, types, sizes"),
-        ("info", "Session", "What the session runs on and holds"),
-        ("log", "Log", "The end of the log of what was evaluated, where log_viewer is on"),
+        ("info", "Session", "What the session runs on and contains"),
+        ("log", "Log", "The end of the log of evaluated code, if log_viewer is on"),
     ]
     return [
         types.Resource(uri=f"mahtab://session/{name}", name=name, title=title, description=description, mime_type="text/plain")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mahtab_tui.mcp.tools import ToolAnswer
 
 INSTRUCTIONS = (
-    "A Python that keeps its state from call to call. Show the person the code readably before you call eval. Work in small steps, look at "
-    "results before you go on, and call reset only where a fresh start is needed."
+    "A Python that keeps its state from call to call. Show the user the code readably before you call eval. Work in small steps, look at "
+    "results before you continue, and call reset only if a fresh start is needed."
 )
 
 

@@ -17,7 +17,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
             "Run Python",
             "Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last "
             "expression's value, then what was printed, then the error, then what changed in the namespace: [+added, ~rebound or changed, "
-            "?perhaps changed in place, −deleted]. Show the person the code readably before you call this.",
+            "?perhaps changed in place, −deleted]. Show the user the code readably before you call this.",
             EvalArguments,
             handlers.eval,
             destructive=True,
@@ -26,7 +26,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
             "reset",
             "Start over",
             "End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only "
-            "where a module has to be imported anew, or the namespace is beyond repair.",
+            "if a module must be imported again, or the namespace is beyond repair.",
             NoArguments,
             handlers.reset,
             destructive=True,
@@ -52,7 +52,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
         McpTool(
             "pkg",
             "Manage packages",
-            "Manage the packages of the active environment, with uv where it is installed, else with pip; in a project with a "
+            "Manage the packages of the active environment, with uv if it is installed, otherwise with pip; in a project with a "
             "pyproject.toml, uv keeps that and the lock file up to date. Modules that are already imported stay as they are until reset.",
             PackageArguments,
             handlers.pkg,
@@ -61,7 +61,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
         McpTool(
             "activate",
             "Change the environment",
-            "Go on in another environment. Where that has an interpreter of its own, a new worker starts there and all variables are lost.",
+            "Switch to another environment. If it has its own interpreter, a new worker starts there and all variables are lost.",
             ActivateArguments,
             handlers.activate,
             destructive=True,
@@ -69,8 +69,8 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
         ),
         McpTool(
             "log_viewer",
-            "Log for the person",
-            "Write everything that is evaluated to a file that the person can follow live, or stop doing so.",
+            "Log for the user",
+            "Write all evaluated code and its output to a file that the user can follow live, or stop writing.",
             LogArguments,
             handlers.log_viewer,
             idempotent=True,
@@ -78,8 +78,8 @@ def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
         McpTool(
             "mode",
             "Private or shared",
-            "Run code in a worker of your own (private, the default) or in the person's live session (shared): the same variables, in their "
-            "view, and where they want it only after their approval. There undo, reset, pkg and activate always wait for the person. A time limit "
+            "Run code in your own worker (private, the default) or in the user's live session (shared): the same variables, visible to "
+            "them, and only after their approval if they want that. There undo, reset, pkg and activate always wait for the user. A time limit "
             "counts from the start of the execution, not from the queue.",
             ModeArguments,
             handlers.set_mode,

@@ -37,7 +37,7 @@ class Reply(NamedTuple):
     cut: bool
     """Whether it reached the model's token limit."""
     usage: Usage | None
-    """What the call has used; None where the model did not say."""
+    """What the call used; None if the model did not report it."""
 
 
 class ReplyReader:
@@ -77,7 +77,7 @@ class ReplyReader:
 
     @property
     def used(self) -> Usage | None:
-        """What the call has used; None where the model did not say."""
+        """What the call used; None if the model did not report it."""
         return told_usage(self._llm, self._usage, self._metadata)
 
     def _send(self) -> None:

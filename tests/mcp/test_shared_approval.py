@@ -42,7 +42,7 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 2\nx")
             await decide("edited", Decision("run", code="x = 22\nx"), 2)
-        assert answers[-1] == "The person changed the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
+        assert answers[-1] == "The user edited the code. What ran:\n```python\nx = 22\nx\n```\n22\n[+x int 22]"
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 3\nx")
             await decide("run", Decision("all"), 3)

@@ -13,7 +13,7 @@ _TITLE = 120
 def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
     """Return the newest Claude Code conversations of the working directory: id, time, title, messages, path.
 
-    limit: how many at the most. Empty where there are none.
+    limit: at most this many. Empty if there are none.
     Example: load_claude_sessions()[0]["title"].
     """
     folder = os.path.join(os.path.expanduser("~"), ".claude", "projects", re.sub(r"[^A-Za-z0-9]", "-", os.getcwd()))

@@ -12,7 +12,7 @@ from .stdlib import late_import
 def read(path: str, start: int = 1, end: int | None = None) -> str:
     """Return the lines of a text file, each with its number.
 
-    start, end: the first and the last line, from 1; without an end, to the last line.
+    start, end: the first and the last line, from 1; by default all lines.
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
@@ -24,9 +24,9 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
 
 
 def edit(path: str, old: str, new: str) -> None:
-    """Replace a piece of a file that occurs exactly once, and show what changed. A module that was imported from it is reloaded.
+    """Replace a text that occurs exactly once in a file, and show what changed. A module that was imported from it is reloaded.
 
-    Raises ValueError where old is empty, does not occur, or occurs more than once; FileNotFoundError.
+    Raises ValueError if old is empty, does not occur, or occurs more than once; FileNotFoundError.
     Example: edit("app.py", "timeout = 3", "timeout = 30").
     """
     if not old:
@@ -47,7 +47,7 @@ def edit(path: str, old: str, new: str) -> None:
 
 
 def create(name: str, content: str) -> None:
-    """Write a new file, making its folders; a file that is there already is left alone.
+    """Write a new file and make its folders; an existing file is not changed.
 
     Raises FileExistsError.
     Example: create("notes/plan.md", "# Plan\\n").

@@ -26,15 +26,15 @@ def rlm(
     yes: bool = False,
     raw: bool = False,
 ) -> str:
-    """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
+    """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
-    model, sub_model: by name, for the whole and for the parts; the session's and the configuration's where there is none.
+    model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
     max_depth (3), max_turns (10): how deep it calls itself, and how often one call may run code.
-    max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search, at whose end the best answer so far comes back.
-    concurrency: calls of models at a time. yes: more than 50 sub-calls need no consent.
-    raw: the answer as the model wrote it, also with what could drive a terminal.
-    The pane "recursion" shows it at work; Escape stops it. Raises RuntimeError where there is no answer.
+    max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
+    concurrency: model calls at a time. yes: allow more than 50 sub-calls without asking.
+    raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
+    The pane "recursion" shows the search; Escape stops it. Raises RuntimeError if there is no answer.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = {

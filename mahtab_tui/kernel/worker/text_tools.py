@@ -15,7 +15,7 @@ LONG_LINE = 10_000
 
 
 def peek(text: str, n: int = 2000, start: int = 0) -> str:
-    """Return n characters of a text, from a start (negative: from the end), with a line that says where they stand.
+    """Return n characters of a text, from a start (negative: from the end), with a line that says where they are.
 
     text: the text; of other objects, their str().
     Example: print(peek(log, 500)), print(peek(log, 500, -500)).
@@ -29,8 +29,8 @@ def peek(text: str, n: int = 2000, start: int = 0) -> str:
 def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> str:
     """Return the lines of a text that match a regular expression, each with its number.
 
-    context: lines shown before and after each match. max_matches: how many matching lines at the most; more are counted.
-    Raises ValueError, with a sentence, where the pattern is not a regular expression.
+    context: lines shown before and after each match. max_matches: at most this many matching lines; more are counted.
+    Raises ValueError, with a sentence, if the pattern is not a regular expression.
     Example: print(grep(log, r"ERROR|FATAL", context=2)).
     """
     try:
@@ -64,7 +64,7 @@ def _cut(line: str) -> str:
 def partition(text: str, n: int = 10) -> list[str]:
     """Cut a text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
 
-    Only a line of more than 10,000 characters is cut itself. Raises ValueError where n is less than 1.
+    Only lines of more than 10,000 characters are cut inside. Raises ValueError if n is less than 1.
     Example: parts = partition(log, 20).
     """
     return [text[start:end] for start, end in cuts(text, n)]

@@ -32,14 +32,14 @@ class ListedTool(NamedTuple):
 def ask(prompt: str) -> str:
     """Ask the model; it may run code in this namespace. Prints its answer in the transcript and returns its last words.
 
-    Raises RuntimeError where the model cannot be reached.
+    Raises RuntimeError if the model cannot be reached.
     Example: answer = ask("which rows of df look wrong?").
     """
     return readable(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
 
 
 def display(*values: object) -> None:
-    """Show values in the transcript as the last one of a cell is: pictures, tables and Markdown as such.
+    """Show values in the transcript like the value of a cell's last line: pictures, tables and Markdown as such.
 
     Example: display(df.head(), figure).
     """
@@ -47,10 +47,10 @@ def display(*values: object) -> None:
 
 
 def table_rows(table: Any, sort: str | int | None = None, descending: bool = False, filters: dict[str | int, str] | None = None) -> Any:
-    """Return the rows of a table that fit, sorted, as the inspector shows them: an object of the same kind.
+    """Return the matching rows of a table, sorted, as the inspector shows them: an object of the same kind.
 
-    table: a DataFrame, a Series, a table of Arrow, an array, or a list of dicts. sort: a column, by its name or its number from 0.
-    filters: by column, what the inspector takes: "> 5", "= berlin", "missing", "present", or a text that is contained.
+    table: a DataFrame, a Series, an Arrow table, an array, or a list of dicts. sort: a column, by its name or its number from 0.
+    filters: conditions by column, as in the inspector: "> 5", "= berlin", "missing", "present", or a text that values contain.
     Raises ValueError with a sentence.
     Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
     """
@@ -58,7 +58,7 @@ def table_rows(table: Any, sort: str | int | None = None, descending: bool = Fal
 
 
 def usage() -> str:
-    """Return what the models have used and what it cost: the session, each question, each search.
+    """Return what the models have used and cost: for the session, each question, each search.
 
     Example: usage().
     """
@@ -68,14 +68,14 @@ def usage() -> str:
 def open_in_editor(path: str) -> None:
     """Open a file in $VISUAL, $EDITOR, vi or nano; the screen is suspended until the editor ends.
 
-    Raises RuntimeError where there is no terminal or no editor.
+    Raises RuntimeError if there is no terminal or no editor.
     Example: open_in_editor("app.py").
     """
     editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     if not editor:
         editor = [found for found in map(late_import("shutil").which, ("vi", "nano")) if found][:1]
     if not editor:
-        raise RuntimeError("There is no editor: set EDITOR")
+        raise RuntimeError("No editor found; set EDITOR")
     code = Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
     if code:
         print(f"{editor[0]} ended with exit code {code}")
