@@ -243,10 +243,10 @@ def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(frame: Looki
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        ("table_rows(3)", "It is no table."),
+        ("table_rows(3)", "The value is not a table."),
         ("table_rows(frame, 'x')", "There is no column 'x'."),
         ("table_rows(frame, 2)", "There is no column 2."),
-        ("table_rows(twice, 'n')", "2 columns are called 'n': name it by its number."),
+        ("table_rows(twice, 'n')", "2 columns are called 'n': give the number of the column."),
         ("table_rows(frame, filters={'n': '> many'})", "many cannot be compared with values of int64."),
     ],
 )

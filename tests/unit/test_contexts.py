@@ -72,7 +72,7 @@ def test_the_name_of_a_file_is_a_text_but_perhaps_not_the_one_that_was_meant(pro
     (project / "events.log").write_text("one\n")
     taken = take("events.log")
     assert taken.text == "events.log"
-    assert "give pathlib.Path('events.log')" in taken.notices[0]
+    assert "pass pathlib.Path('events.log')" in taken.notices[0]
     assert take("other.log") == ContextText("other.log")
     assert take("a\0b" * 10) == ContextText("a\0b" * 10)
 

@@ -1,4 +1,4 @@
-"""A list of dicts as a table."""
+"""Reads a list of dicts as a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .objects import ObjectColumn
 MOST = 5_000
 """The most columns; records with more keys are shown as a tree."""
 LOOKED_AT = 200
-"""Rows at the start that decide whether it is a table, and its columns."""
+"""The rows at the start of a list that decide whether it is a table, and its columns."""
 
 
 class RecordTable:
@@ -44,7 +44,7 @@ class RecordTable:
 
 
 class _Values:
-    """One key's values."""
+    """The values of one key."""
 
     def __init__(self, rows: list[Any], key: str) -> None:
         self._rows = rows
@@ -57,7 +57,7 @@ class _Values:
         record = self._rows[row]
         if type(record) is not dict:
             return None
-        # Not looked up: a key of another type could be equal by code of its own.
+        # A lookup would call `__eq__` of keys of other types.
         for key, value in list(record.items()):
             if type(key) is str and key == self._key:
                 return value
@@ -65,7 +65,7 @@ class _Values:
 
 
 def record_table(value: Any) -> RecordTable | None:
-    """The table that a list is, if all that begins it are dicts with texts for keys."""
+    """Return a list as a table if its first elements are all dicts with string keys, else None."""
     if type(value) is not list or not value:
         return None
     names: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The rows of a table as the inspector shows them, as a table of their own."""
+"""Makes a table of the rows of a table that the inspector shows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Column = Union[str, int]
 
 
 def rows_of(value: Any, sort: Column | None, descending: bool, filters: Mapping[Column, str]) -> Any:
-    """The rows of a table that fit, sorted: an object of the same kind. Raises ValueError with a sentence."""
+    """Return the rows of a table that match the filters, sorted, as an object of the same kind. Raises ValueError with a message for the user."""
     table = table_of(as_own(value))
     if table is None:
-        raise ValueError("It is no table.")
+        raise ValueError("The value is not a table.")
     try:
         conditions = [(_number(table, column), str(condition)) for column, condition in filters.items()]
         rows = arranged(table, None if sort is None else (_number(table, sort), descending), conditions, Pace(float("inf")))
@@ -35,7 +35,9 @@ def _number(table: Table, column: Column) -> int:
         return column
     found = [number for number in range(table.columns) if table.name(number) == column]
     if len(found) != 1:
-        raise ValueError(f"There is no column {column!r}." if not found else f"{len(found)} columns are called {column!r}: name it by its number.")
+        raise ValueError(
+            f"There is no column {column!r}." if not found else f"{len(found)} columns are called {column!r}: give the number of the column."
+        )
     return found[0]
 
 
