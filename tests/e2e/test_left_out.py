@@ -36,7 +36,7 @@ def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_g
     screen.press(*["backspace"] * 5)
     screen.type("apple'")
     screen.press("enter")
-    screen.wait("has left the conversation")
+    screen.wait("removed from the conversation")
     screen.wait(r"~ fruit str .*'apple'")
     screen.press("f2")
     screen.type("what do you know?")

@@ -79,6 +79,6 @@ def test_a_model_that_fails_is_told_of_once(project: Path) -> None:
         answers = [session.suggest("x = su", True, lambda: True) for _ in range(4)]
         assert answers == ["m(y)", "", "", ""]
         store.wait(tags.NOTICE, level="warning")
-        assert len([record for record in store.records if "no suggestions" in record.text]) == 1
+        assert len([record for record in store.records if "Suggestions are off" in record.text]) == 1
     finally:
         session.close()

@@ -26,7 +26,7 @@ FAILING = {
     "err400": "too long for the model",
     "err401": "was not accepted",
     "err403": "may not use the model",
-    "err404": "The model is not there",
+    "err404": "The model does not exist",
     "err429": "limit",
     "err500": "The service failed",
     "err529": "overloaded",
@@ -209,7 +209,7 @@ def test_a_process_that_does_not_react_is_killed(install_claude: InstallClaude, 
 
 def test_silence_is_given_up(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
     install_claude("silent")
-    with pytest.raises(ModelError, match="no sign"):
+    with pytest.raises(ModelError, match="has not responded"):
         claude_model(timeout=0.3).invoke(HELLO)
 
 

@@ -101,7 +101,7 @@ def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(in
     assert first.cost == pytest.approx(0.1)
     assert (usage.input_tokens, usage.output_tokens) == (80, 80)
     assert usage.cost == pytest.approx(0.8)
-    assert [notice for notice in notices if "summary of its own" in notice]
+    assert [notice for notice in notices if "its own summary" in notice]
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 
 
