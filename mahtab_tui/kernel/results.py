@@ -26,6 +26,6 @@ def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
 
 
 def not_restored(restoration: Restoration) -> str:
-    """A sentence about what an undo left as it was; empty if it restored everything."""
+    """Return what an undo has not restored, with reasons; empty if it restored everything."""
     reasons = [f"{each.name}: {each.reason}" if each.name else each.reason for each in restoration.kept_as_is]
     return f"Not restored: {'; '.join(reasons)}" if reasons else ""

@@ -8,7 +8,7 @@ import time
 from types import CodeType
 from typing import Any
 
-from ..limits import TooSlow
+from ..limits import TimeLimitError
 from ..tracebacks import describe_safely
 from .beside import Beside
 from .checkpoint import Checkpoint, CheckpointError, fork
@@ -189,7 +189,7 @@ class UndoHistory:
             return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
         except UndoError as error:
             return {"error": str(error)}
-        except TooSlow:
+        except TimeLimitError:
             return {"error": "Nothing was changed: code of an object that has to be made again did not end in time."}
         except BaseException as error:  # an object of the user's, while it was made again
             return {"error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"}
