@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.search.control import NoControl
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
-from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.player import Player
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
@@ -51,13 +51,13 @@ class ReplayApp(TerminalApp[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="replay-head", markup=False)
         control = NoControl(self._say, "This is a recording and cannot be changed.")
-        yield (recursion := RecursionPane(control, lambda: self.player.now, id="recursion"))
+        yield (recursion := SearchTreePane(control, lambda: self.player.now, id="recursion"))
         yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:
         self.set_keymap(self._keymap_given)
-        self._pane = self.query_one(RecursionPane)
+        self._pane = self.query_one(SearchTreePane)
         self._head = self.query_one("#replay-head", Static)
         self._pane.focus()
         self.set_interval(RATE, self._look)

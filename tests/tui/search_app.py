@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
-from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -55,7 +55,7 @@ def line_of(number: int) -> str:
 class SearchApp(App[None]):
     """The pane over the whole screen."""
 
-    CSS: ClassVar[str] = "RecursionPane { height: 1fr; }"
+    CSS: ClassVar[str] = "SearchTreePane { height: 1fr; }"
 
     def __init__(self, records: Sequence[Record] = (), now: float | None = None, theme: str = "mahtab") -> None:
         super().__init__(css_path=list(style_sheets()))
@@ -71,7 +71,7 @@ class SearchApp(App[None]):
         return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        yield (recursion := RecursionPane(self.control, lambda: self.now, id="recursion"))
+        yield (recursion := SearchTreePane(self.control, lambda: self.now, id="recursion"))
         yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
 
@@ -80,5 +80,5 @@ class SearchApp(App[None]):
         self.pane.fold(self.records)
 
     @property
-    def pane(self) -> RecursionPane:
-        return self.query_one(RecursionPane)
+    def pane(self) -> SearchTreePane:
+        return self.query_one(SearchTreePane)

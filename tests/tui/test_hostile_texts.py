@@ -18,7 +18,7 @@ from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.node_actions import CallSelection
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
+from mahtab_tui.tui.panes.search_tree.pane import SearchTreePane
 from mahtab_tui.tui.screens.node import NodeScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.theme import MAHTAB, role_variables
@@ -119,7 +119,7 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
             for record in search(text, number):
                 session.tell(record, record.time)
             await drawn(pilot)
-            pane = app.query_one(RecursionPane)
+            pane = app.query_one(SearchTreePane)
             tree = pane.trees[f"t{number}"]
             for node in tree.nodes.values():
                 await app.push_screen(NodeScreen(CallSelection(tree, node), pane.control, lambda: 0.0))

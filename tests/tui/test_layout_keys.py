@@ -10,7 +10,7 @@ from textual.widget import Widget
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.records import made
@@ -73,7 +73,7 @@ async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: 
         assert not splitter.region
         assert bool(app.query_one("#side").region) is namespace
         app.panes.fold_searches(running())
-        recursion = app.query_one(RecursionPane)
+        recursion = app.query_one(SearchTreePane)
         await until(pilot, lambda: bool(recursion.region))
         assert bool(splitter.region) is namespace
         await app.run_action("command('toggle-recursion')")
@@ -84,11 +84,11 @@ async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: 
 async def test_a_recursion_pane_that_is_called_for_shows_how_to_begin(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 35)) as pilot:
-        assert not app.query(RecursionPane)
+        assert not app.query(SearchTreePane)
         for shown in (True, False, True):
             await app.run_action("command('toggle-recursion')")
             await pilot.pause()
-            recursion = app.query_one(RecursionPane)
+            recursion = app.query_one(SearchTreePane)
             assert bool(recursion.region) is shown
         assert "rlm(" in "".join(recursion.render_line(y).text for y in range(8))
 

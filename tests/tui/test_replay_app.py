@@ -9,7 +9,7 @@ from textual.widgets import Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.replay_app import ReplayApp
 from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.node import NodeScreen
@@ -34,7 +34,7 @@ async def test_a_recording_is_shown_to_its_end() -> None:
     app = ReplayApp(at_once(done()))
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "ended" in head(app))
-        tree = app.query_one(RecursionPane).trees["t1"]
+        tree = app.query_one(SearchTreePane).trees["t1"]
         assert tree.finished
         assert not any(node.cut for node in tree.nodes.values())
         await pilot.press("enter", "enter")
@@ -46,7 +46,7 @@ async def test_where_a_recording_breaks_off_the_search_is_cut_off() -> None:
     app = ReplayApp(at_once(running()), note="3 lines are damaged [and] were left out.")
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "ended" in head(app))
-        pane = app.query_one(RecursionPane)
+        pane = app.query_one(SearchTreePane)
         assert pane.trees["t1"].finished
         assert any("cut off here" in pane.render_line(y).text for y in range(20))
         assert any("[and]" in notification.message for notification in app._notifications)
@@ -55,7 +55,7 @@ async def test_where_a_recording_breaks_off_the_search_is_cut_off() -> None:
 async def test_it_pauses_changes_its_pace_and_goes_to_the_end() -> None:
     app = ReplayApp(slowly(done()))
     async with app.run_test(size=(100, 30)) as pilot:
-        pane = app.query_one(RecursionPane)
+        pane = app.query_one(SearchTreePane)
         await until(pilot, lambda: len(pane.trees) == 1)
         await pilot.press("space")
         await until(pilot, lambda: "paused" in head(app))
@@ -70,7 +70,7 @@ async def test_it_pauses_changes_its_pace_and_goes_to_the_end() -> None:
 async def test_it_pauses_where_a_call_is_open_and_while_a_dialog_asks_its_keys_are_letters() -> None:
     app = ReplayApp(slowly(done()))
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: len(app.query_one(RecursionPane).trees) == 1)
+        await until(pilot, lambda: len(app.query_one(SearchTreePane).trees) == 1)
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         await pilot.press("+", "space")

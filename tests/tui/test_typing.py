@@ -58,7 +58,7 @@ async def ready(pilot: Pilot[int]) -> MahtabApp:
     return pilot.app
 
 
-@pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "RecursionPane", "QueueRow"])
+@pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"])
 async def test_every_letter_that_no_text_field_takes_goes_to_the_editor_and_does_nothing(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str
 ) -> None:
@@ -90,7 +90,7 @@ async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(app: MahtabAp
         assert acts == [("python", "rows = 3")]
 
 
-@pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "RecursionPane", "QueueRow", "HeaderBar", "#glyph", "Splitter"])
+@pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow", "HeaderBar", "#glyph", "Splitter"])
 async def test_the_mouse_never_takes_the_typing_from_the_editor(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str) -> None:
     Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:

@@ -39,7 +39,7 @@ from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.jumper import Target
-    from mahtab_tui.tui.panes.search_tree import RecursionPane
+    from mahtab_tui.tui.panes.search_tree import SearchTreePane
 
 _OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
 
@@ -65,7 +65,7 @@ class Panes(Screen[None]):
         self._choices = choices
         self._slash = slash
         self._port = port
-        self._search_tree: RecursionPane | None = None
+        self._search_tree: SearchTreePane | None = None
         """Created with the first search, or when the user first shows it."""
         self._search_tree_wanted = False
         """Whether the user has shown the search tree before the first search."""
@@ -105,12 +105,12 @@ class Panes(Screen[None]):
         return self.query_one(NamespacePane)
 
     @property
-    def search_tree(self) -> RecursionPane:
+    def search_tree(self) -> SearchTreePane:
         """The search tree, created when it is first needed."""
         if self._search_tree is None:
-            from mahtab_tui.tui.panes.search_tree import RecursionPane
+            from mahtab_tui.tui.panes.search_tree import SearchTreePane
 
-            tree = self._search_tree = RecursionPane(self._searches, id="recursion")
+            tree = self._search_tree = SearchTreePane(self._searches, id="recursion")
             tree.display = False
             self.query_one("#side").mount(tree, FindRow(tree.finder, id="recursion-find"))
             self.watch(tree, "searched", lambda: self.apply_layout(), init=False)

@@ -1,5 +1,5 @@
 """The pane that shows every search as a tree, live."""
 
-from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
+from mahtab_tui.tui.panes.search_tree.pane import SearchTreePane
 
-__all__ = ["RecursionPane"]
+__all__ = ["SearchTreePane"]

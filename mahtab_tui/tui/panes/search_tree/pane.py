@@ -32,7 +32,7 @@ MANY = 200
 """With more lines, they are laid out at the frame rate only."""
 
 
-class RecursionPane(RowsView, NodeActions, can_focus=True):
+class SearchTreePane(RowsView, NodeActions, can_focus=True):
     """Shows every search as a tree, newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.node import NodeScreen
 from tests.tui.editor_app import until
@@ -21,12 +21,12 @@ from tests.tui.search_story import QUERY, Scribe, asking, beginning, done, fanne
 SIZE = (100, 30)
 
 
-def lines(pane: RecursionPane) -> list[str]:
+def lines(pane: SearchTreePane) -> list[str]:
     """The pane as text."""
     return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
 
 
-def line_with(pane: RecursionPane, words: str) -> int:
+def line_with(pane: SearchTreePane, words: str) -> int:
     """Where some words stand; fails where they do not."""
     found = [y for y, line in enumerate(lines(pane)) if words in line]
     assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
@@ -189,7 +189,7 @@ async def test_a_click_in_the_field_opens_that_part() -> None:
         await pilot.pause()
         at = line_with(app.pane, "200 parts")
         row = lines(app.pane)[at + 1]
-        await pilot.click(RecursionPane, offset=(row.index("✗"), at + 1))
+        await pilot.click(SearchTreePane, offset=(row.index("✗"), at + 1))
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         assert isinstance(app.screen, NodeScreen)
         assert app.screen.chosen.node.id == "1.7.24"
@@ -255,9 +255,9 @@ async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(p
     await pilot.press("escape")
     await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
     at = line_with(app.pane, "8.2–10.2M")
-    await pilot.click(RecursionPane, offset=(lines(app.pane)[at].index("▾"), at))
+    await pilot.click(SearchTreePane, offset=(lines(app.pane)[at].index("▾"), at))
     assert not any("deploy" in line for line in lines(app.pane))
-    await pilot.click(RecursionPane, offset=(20, at))
+    await pilot.click(SearchTreePane, offset=(20, at))
     await until(pilot, lambda: isinstance(app.screen, NodeScreen))
     assert isinstance(app.screen, NodeScreen)
     assert app.screen.chosen.node.id == "1.5"
@@ -273,7 +273,7 @@ async def test_the_wheel_scrolls_what_does_not_fit(pilot: Pilot[None]) -> None:
 
 async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
-    await pilot.click(RecursionPane, offset=(50, line_with(app.pane, "▂▂▂")))
+    await pilot.click(SearchTreePane, offset=(50, line_with(app.pane, "▂▂▂")))
     await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus)
 
 
