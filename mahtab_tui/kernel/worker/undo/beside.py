@@ -1,4 +1,5 @@
-"""What the living process notes by itself before a cell, because its fork could not tell it: positions in files, tables of polars, threads.
+"""What the living process notes by itself before a cell, because its fork could not tell it: positions in files, tables of polars, the memory of tensors,
+threads.
 
 A fork shares the position in a file. Polars never changes the data of a column that two tables share, so a second table keeps all of the first.
 """
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..own import as_own
 from ..statics import descends, loaded
 from .outside import NotRestored
 from .part import Apply
@@ -29,19 +31,24 @@ class Beside:
     def __init__(self, values: Iterable[Any]) -> None:
         self._files: list[tuple[Any, Any]] = []
         self._tables: list[tuple[Any, Any]] = []
+        self._tensors: list[tuple[Any, Any]] = []
         self._threads = set(_threads())
         streams = [loaded("_io", name) for name in ("TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "FileIO")]
+        tensor = loaded("torch", "Tensor")
         tables = [loaded("polars", name) for name in ("DataFrame", "Series")]
         for value in values:
             cls = type(value)
             if any(descends(cls, stream) for stream in streams):
                 self._files.append((value, _position(value)))
+            elif descends(cls, tensor):
+                self._tensors.append((value, as_own(value).detach()))
             elif any(cls is table for table in tables):
                 self._tables.append((value, value.clone()))
 
     def different(self) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
         """What can be put back; objects that cannot, and why; threads that still run."""
         back = [found for found in (_table_back(value, then) for value, then in self._tables) if found is not None]
+        back += [Back(value, _set_data(value, then), _set_data(value, value.data)) for value, then in self._tensors if not _same_memory(value, then)]
         kept = []
         for value, then in self._files:
             now = _position(value)
@@ -79,6 +86,19 @@ def _position(value: Any) -> Any:
 def _seek(value: Any, position: Any) -> Apply:
     def apply() -> None:
         value.seek(position)
+
+    return apply
+
+
+def _same_memory(tensor: Any, then: Any) -> bool:
+    return bool(
+        tensor.data_ptr() == then.data_ptr() and tensor.shape == then.shape and tensor.stride() == then.stride() and tensor.dtype == then.dtype
+    )
+
+
+def _set_data(tensor: Any, data: Any) -> Apply:
+    def apply() -> None:
+        tensor.data = data
 
     return apply
 

@@ -83,7 +83,7 @@ def fork(answer: Answer) -> Checkpoint:
     """Fork a checkpoint. `answer` makes answers to questions there. Raises `OSError`."""
     ours, theirs = _channel()
     try:
-        pid = os.fork()
+        pid = fork_uninterrupted()
     except BaseException:
         os.close(ours)
         os.close(theirs)
@@ -92,6 +92,20 @@ def fork(answer: Answer) -> Checkpoint:
         _live(theirs, answer)
     os.close(theirs)
     return Checkpoint(pid, ours)
+
+
+def fork_uninterrupted() -> int:
+    """Fork; the new process ignores interrupts, which are for the kernel and go to its whole group."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    pid = -1
+    try:
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    finally:
+        if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
 
 
 def _channel() -> tuple[int, int]:
@@ -115,7 +129,6 @@ def _live(fd: int, answer: Answer) -> NoReturn:
         gc.disable()
         sys.settrace(None)
         sys.setprofile(None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])

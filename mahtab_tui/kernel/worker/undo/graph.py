@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import time
+import weakref
 from array import array
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -56,6 +57,22 @@ class Graph:
             nodes[id(value)] = node
             pending += inside
         return True
+
+    def forget_weak_references(self) -> None:
+        """Before the objects go, where some do: a weak reference that goes first does not call back into what was put back."""
+        for address in [address for address, node in self.nodes.items() if isinstance(node.value, weakref.ref)]:
+            del self.nodes[address]
+
+    def to_keep(self) -> list[Any]:
+        """The objects, to be kept alive; weak references last, because a list lets go of its last items first (see `forget_weak_references`)."""
+        objects: list[Any] = []
+        weak: list[Any] = []
+        for node in self.nodes.values():
+            if not isinstance(node.value, weakref.ref):
+                objects.append(node.value)
+            elif id(weakref.ref.__call__(node.value)) in self.nodes:
+                weak.append(node.value)
+        return objects + weak
 
     def holders(self) -> dict[int, list[int]]:
         """The objects that have each object inside, by address."""

@@ -51,6 +51,7 @@ _GUARDED = (
     Guarded(
         ("threading",), ("Thread", "Timer", "_MainThread", "_DummyThread"), _called("is_alive"), "a thread that has ended or was started stays so"
     ),
+    Guarded(("threading",), ("Event",), _called("is_set"), "it was set or cleared"),
     Guarded(("threading", "_thread", "multiprocessing", "queue", "_queue"), (), _nothing, "it is shared with other threads or processes"),
     Guarded(("concurrent.futures",), ("Future",), _called("done"), MOVED_ON),
     Guarded(("concurrent.futures",), (), _fields("_shutdown"), "it was shut down"),
@@ -88,6 +89,11 @@ def sign_of(cls: type, kind: Guarded) -> Part:
     if any(str(_module_of(cls)).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part("sign", kind.sign, None)
     return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)
+
+
+def has_sign(kind: Guarded) -> bool:
+    """Whether it can be told how far its objects are; files have their positions noted."""
+    return kind.sign is not _nothing or "io" in kind.modules
 
 
 def reason_for(value: Any) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable, NoReturn
 
+from .checkpoint import fork_uninterrupted
 from .guarded import reason_for
 
 _HEAD = struct.Struct("!BQ")
@@ -47,7 +48,7 @@ def _attempts(things: Sequence[Any], write: Write, each: float, together: float)
 def _run(things: Sequence[Any], write: Write, each: float, until: float) -> list[bytes | str]:
     """The results up to the first thing that hangs, or that ends the process."""
     out, into = os.pipe()
-    pid = os.fork()
+    pid = fork_uninterrupted()
     if pid == 0:
         _write_all(things, write, into)
     os.close(into)

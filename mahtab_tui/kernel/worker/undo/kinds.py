@@ -29,7 +29,7 @@ def _reduced(value: Any) -> Values:
             return []
 
 
-_REDUCED = Part("reduced", _reduced, None, costly=True)
+REDUCED = Part("reduced", _reduced, None, costly=True)
 
 
 def _module(module: Any) -> Values:
@@ -111,5 +111,5 @@ class Kinds:
         if slot_descriptors(cls):
             found.append(SLOTS)
         if not found and str(class_dict(type)["__module__"].__get__(cls)).partition(".")[0] not in _UNCHANGING:
-            found.append(_REDUCED)
+            found.append(REDUCED)
         return tuple(found)

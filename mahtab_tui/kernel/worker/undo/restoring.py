@@ -120,8 +120,7 @@ def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:
     """Put everything in place. Raises what went wrong, and then all is as it was."""
-    ready = within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
-    ready += plan.beside
+    ready = plan.beside + within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
     before = dict(namespace)
     done: list[Apply] = []
     try:

@@ -21,6 +21,7 @@ from .process_state import ProcessState, steps_back
 from .reach import can_change_objects, names_in
 from .restoring import Comparison, Plan, carry_out, changes, differing_names
 from .tables import Block
+from .untold import untold
 from .usage import MemoryUse, held_only, private_bytes
 
 KEPT = 3_000
@@ -119,7 +120,7 @@ class UndoHistory:
         graph = Graph(self._namespace, states=False)
         early = [step.names[name] for name in touched if name in step.names]
         graph.add((*early, *graph.kinds.modules, *step.names.values()), time.monotonic() + KEEPING, KEPT)
-        step.kept = [node.value for node in graph.nodes.values()]
+        step.kept = graph.to_keep()
         step.beside = Beside(step.kept)
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
         step.blocks = blocks
@@ -223,6 +224,7 @@ class UndoHistory:
             self._ended += before.end()
             self._steps += gone
             raise
+        plan.graph.forget_weak_references()
         return told
 
     def redo(self) -> dict[str, Any]:
@@ -233,6 +235,7 @@ class UndoHistory:
         plan = self._plan(before, [before])
         told = self._told(plan)
         carry_out(plan, self._namespace, before.checkpoint)
+        plan.graph.forget_weak_references()
         self._redo.pop()
         self._ended += before.end()
         self._steps += gone
@@ -269,6 +272,7 @@ class UndoHistory:
         before_at = later if at is None else later[: later.index(at)]
         stays = [NotRestored("", _sentence(each.failure)) for each in before_at if each.changes_inside]
         stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
+        stays += untold(step.names, _touched(later), self._namespace)
         plan = self._compared(step, at, later)
         noted = next((each for each in later if each.changes_inside), None)
         return self._with_beside(plan, noted, stays)

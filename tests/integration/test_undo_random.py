@@ -1,0 +1,14 @@
+"""Random programs are undone without a difference (`python -m tests.random_undo 2000` makes many more)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.kernels import Cells
+from tests.random_undo import difference, prepared
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_undo_leaves_no_difference(cells: Cells, first: int) -> None:
+    prepared(cells)
+    assert [found for seed in range(first, first + 20) if (found := difference(cells, seed))] == []
