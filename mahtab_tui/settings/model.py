@@ -49,7 +49,7 @@ PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 
 
 def resource_folder(name: str) -> Path:
-    """A folder that ships with the program (`styles`, `skills`): inside the package when installed, beside it in a checkout."""
+    """Return a folder that ships with the program (`styles`, `skills`): inside the package when installed, beside it in a checkout."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 
@@ -144,20 +144,20 @@ class Settings(BaseSettings):
         return tuple(map(_folder, value))
 
     def rlm_limits(self) -> dict[str, Any]:
-        """The limits of a search, with the argument names of `search.budget.limits_of`."""
+        """Return the limits of a search, with the argument names of `search.budget.limits_of`."""
         return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
 
     def model_access(self) -> dict[str, Any]:
-        """What is needed to reach a provider, with the argument names of `llm.providers.get_llm`."""
+        """Return what is needed to reach a provider, with the argument names of `llm.providers.get_llm`."""
         keys = {name: key.get_secret_value() for name, key in self.api_keys.items()}
         return {"provider": self.provider, "base_url": self.base_url, "api_keys": keys, "claude_api_key": self.claude_api_key}
 
     def secrets(self) -> list[str]:
-        """All keys, the longest first, because one key may begin with another."""
+        """Return all keys, the longest first, because one key may begin with another."""
         return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *self._other_keys], key=len, reverse=True)
 
     def place_of(self, key: str) -> ValueOrigin:
-        """Where a value, or an entry of a table ("keymap.help"), comes from. Raises `SettingsError` if a file can no longer be read."""
+        """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises `SettingsError` if a file can no longer be read."""
         return place_of(type(self), key, self._given)
 
     @property
@@ -166,7 +166,7 @@ class Settings(BaseSettings):
         return self._held_back
 
     def of_project(self, key: str) -> bool:
-        """Whether the value comes from a file of the project, which anybody may have written. Raises `SettingsError` as `place_of`."""
+        """Return whether the value comes from a file of the project, which anybody may have written. Raises `SettingsError` as `place_of`."""
         place, (project, own) = self.place_of(key), config_files(project_folder())
         return place.text.startswith(ENV_FILE) or place.file == project != own
 
@@ -194,7 +194,7 @@ class Settings(BaseSettings):
 
 
 def _folder(path: Path) -> Path:
-    """The folder, if it exists. Raises `ValueError`."""
+    """Return the folder, if it exists. Raises `ValueError`."""
     try:
         folder = path.expanduser()
         if folder.is_dir():
@@ -205,7 +205,7 @@ def _folder(path: Path) -> Path:
 
 
 def load_settings(**given: Any) -> Settings:
-    """The effective settings; `given` are those of the command line, None if not given. Raises `SettingsError`."""
+    """Return the effective settings; `given` are those of the command line, None if not given. Raises `SettingsError`."""
     try:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
@@ -240,7 +240,7 @@ def _no_json(error: ValueError) -> str:
 
 
 def _key(error: ValidationError) -> str:
-    """The wrong setting, or entry of a table ("keymap.help")."""
+    """Return the wrong setting, or entry of a table ("keymap.help")."""
     setting, *inside = error.errors()[0]["loc"]
     return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
 
@@ -257,6 +257,6 @@ def _checked(held: HeldBack) -> HeldBack:
 
 
 def reason(error: ValidationError) -> str:
-    """The first problem, as the end of a sentence without its full stop."""
+    """Return the first problem, as the end of a sentence without its full stop."""
     text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
     return text[0].lower() + text[1:]

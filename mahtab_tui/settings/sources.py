@@ -27,12 +27,12 @@ class SettingsError(Exception):
 
 
 def home_folder() -> Path:
-    """Where sessions, history and configuration are kept: ``~/.mahtab``."""
+    """Return where sessions, history and configuration are kept: ``~/.mahtab``."""
     return Path.home() / ".mahtab"
 
 
 def project_folder() -> Path:
-    """The folder in which the program works. Raises `SettingsError` if it has been deleted since."""
+    """Return the folder in which the program works. Raises `SettingsError` if it has been deleted since."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -40,22 +40,22 @@ def project_folder() -> Path:
 
 
 def env_file() -> Path:
-    """The project's ``.env``. Raises `SettingsError` as `project_folder`."""
+    """Return the project's ``.env``. Raises `SettingsError` as `project_folder`."""
     return project_folder() / ENV_FILE
 
 
 def config_files(project: Path) -> tuple[Path, Path]:
-    """The configuration files, strongest first: the project's, the user's."""
+    """Return the configuration files, strongest first: the project's, the user's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
 
 
 def trust_record() -> Path:
-    """The record of the values in project files that the user trusts."""
+    """Return the record of the values in project files that the user trusts."""
     return home_folder() / "trusted.json"
 
 
 def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a configuration file that the user has not trusted yet; never any of the user's own file. Raises `SettingsError`."""
+    """Return the values of a configuration file that the user has not trusted yet; never any of the user's own file. Raises `SettingsError`."""
     project = project_folder()
     own = config_files(project)[1]
     if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
@@ -91,7 +91,7 @@ class HeldBack(NamedTuple):
 
 
 def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
-    """The untrusted values of the project's files, strongest file first. Raises `SettingsError`."""
+    """Return the untrusted values of the project's files, strongest file first. Raises `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
     values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
     found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
@@ -135,7 +135,7 @@ class EnvFile(PydanticBaseSettingsSource):
         return _holding(self.settings_cls, env_file(), self.values())
 
     def values(self) -> dict[str, Any]:
-        """Everything that the file sets. Raises `SettingsError` for an unknown setting."""
+        """Return everything that the file sets. Raises `SettingsError` for an unknown setting."""
         values = {key: value for key, value in self._source().items() if key in self.settings_cls.model_fields}
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
@@ -169,14 +169,14 @@ class TomlFile(PydanticBaseSettingsSource):
 
 
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
-    """A message for an unknown setting, with a near name."""
+    """Return a message for an unknown setting, with a near name."""
     near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(settings_cls.model_fields)}."
     return f"there is no setting {key!r}. {hint}"
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The values of a configuration file, unchecked. Raises `SettingsError` if it cannot be read."""
+    """Return the values of a configuration file, unchecked. Raises `SettingsError` if it cannot be read."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -188,7 +188,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a configuration file; empty if there is none. Raises `SettingsError`."""
+    """Return the text of a configuration file; empty if there is none. Raises `SettingsError`."""
     try:
         if path.exists() and not path.is_file():
             raise SettingsError(f"{path}: not a file.")
@@ -202,7 +202,7 @@ def read_text(path: Path) -> str:
 
 
 def line_of(path: Path, key: str) -> int:
-    """The line (from 1) of a key in a configuration file, found by a simple search.
+    """Return the line (from 1) of a key in a configuration file, found by a simple search.
 
     key: a setting's name; with a dot and the name in it for a table's.
     """
@@ -216,7 +216,7 @@ def line_of(path: Path, key: str) -> int:
 
 
 def _line(lines: list[str], pattern: str, start: int) -> int | None:
-    """The first line from `start` on that begins with the pattern."""
+    """Return the first line from `start` on that begins with the pattern."""
     return next((number for number in range(start, len(lines)) if re.match(rf"\s*{pattern}", lines[number])), None)
 
 
@@ -232,13 +232,13 @@ def variable_of(key: str) -> str:
 
 
 def _variables_of(key: str, value: Any) -> list[str]:
-    """The same for ``.env``, where providers' keys have variables of their own too."""
+    """Return the names of a setting in ``.env``, where providers' keys have variables of their own too."""
     names = value if key == "api_keys" and isinstance(value, Mapping) else ()
     return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
 
 
 def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> ValueOrigin:
-    """Where the effective value of a setting, or of an entry of a table ("keymap.help"), comes from. `given`: as for `load_settings`."""
+    """Return where the effective value of a setting, or of an entry of a table ("keymap.help"), comes from. `given`: as for `load_settings`."""
     table, _, name = key.partition(".")
     for place, values in _places(settings_cls, key, given):
         value = values.get(table)
@@ -248,7 +248,7 @@ def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any
 
 
 def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
-    """The values of each source, strongest first, with the origin that a message names."""
+    """Return the values of each source, strongest first, with the origin that a message names."""
     table, _, name = key.partition(".")
     yield ValueOrigin(COMMAND_LINE), given
     yield ValueOrigin(variable_of(table)), EnvSettingsSource(settings_cls)()
@@ -259,13 +259,13 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
 
 
 def env_file_line(names: list[str]) -> str:
-    """The line of ``.env`` with one of some variables, for a message."""
+    """Return the line of ``.env`` with one of some variables, for a message."""
     place = _env_line(names)
     return ENV_FILE if place is None else f"{ENV_FILE}, line {place}"
 
 
 def _env_line(names: list[str]) -> int | None:
-    """The line (from 1) of ``.env`` with one of some variables."""
+    """Return the line (from 1) of ``.env`` with one of some variables."""
     path = Path(ENV_FILE)
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     place = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)

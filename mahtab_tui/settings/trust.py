@@ -30,7 +30,7 @@ _KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
 
 
 def guarded(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a project's file that must be trusted first. own: the user's values without that file, at least limits and keys."""
+    """Return the values of a project's file that must be trusted first. own: the user's values without that file, at least limits and keys."""
     return {key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))}
 
 
@@ -55,12 +55,12 @@ def _is_at_most(value: Any, own: Any) -> bool:
 
 
 def allowed(record: Path, file: Path) -> dict[str, str]:
-    """The digests of the trusted values of a file, by key; empty if the record cannot be read."""
+    """Return the digests of the trusted values of a file, by key; empty if the record cannot be read."""
     return {key: value for key, value in read_record(record).get(_name(file), {}).items() if isinstance(value, str)}
 
 
 def read_record(record: Path) -> dict[str, dict[str, Any]]:
-    """The digests of all trusted values, by file and key."""
+    """Return the digests of all trusted values, by file and key."""
     try:
         known = json.loads(record.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -69,18 +69,18 @@ def read_record(record: Path) -> dict[str, dict[str, Any]]:
 
 
 def with_allowed(record: Path, file: Path, values: Mapping[str, Any]) -> str:
-    """The record as text, with these values of a file added."""
+    """Return the record as text, with these values of a file added."""
     known = read_record(record)
     known[_name(file)] = {**known.get(_name(file), {}), **{key: digest(value) for key, value in values.items()}}
     return json.dumps(known, indent=1) + "\n"
 
 
 def digest(value: Any) -> str:
-    """A hash that recognises a value, so that a changed value must be trusted again. The value may be a secret and is not stored."""
+    """Return a hash that recognises a value, so that a changed value must be trusted again. The value may be a secret and is not stored."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _name(file: Path) -> str:
-    """The file with the real path of its project. The file itself may be a link, which the project could point anywhere."""
+    """Return the file with the real path of its project. The file itself may be a link, which the project could point anywhere."""
     project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
     return str(Path(os.path.realpath(project)) / file.relative_to(project))

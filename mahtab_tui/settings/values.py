@@ -28,7 +28,7 @@ class SettingEntry(NamedTuple):
 
 
 def entries(settings: Settings) -> list[SettingEntry]:
-    """All settings in order, each entry of a table separately. Raises `SettingsError` if a source can no longer be used."""
+    """Return all settings in order, each entry of a table separately. Raises `SettingsError` if a source can no longer be used."""
     sources = settings.reloaded()
     found: list[SettingEntry] = []
     for key, field in Settings.model_fields.items():
@@ -41,7 +41,7 @@ def entries(settings: Settings) -> list[SettingEntry]:
 
 
 def shown(value: Any) -> str:
-    """A value as text; a secret is masked."""
+    """Return a value as text; a secret is masked."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, bool):
@@ -58,7 +58,7 @@ def is_table(key: str) -> bool:
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting, or an entry of it, must not be shown."""
+    """Return whether a setting, or an entry of it, must not be shown."""
     return SecretStr in _types(Settings.model_fields[key.partition(".")[0]].annotation)
 
 
@@ -75,7 +75,7 @@ def _types(annotation: Any) -> tuple[Any, ...]:
 
 
 def validated(key: str, value: Any) -> Any:
-    """The value with the setting's type; `key` may be an entry of a table ("keymap.help"). Raises `SettingsError`."""
+    """Return the value with the setting's type; `key` may be an entry of a table ("keymap.help"). Raises `SettingsError`."""
     table, dot, name = key.partition(".")
     if table not in Settings.model_fields:
         sentence = no_setting(Settings, table)
@@ -114,7 +114,7 @@ def _table(key: str, text: str) -> dict[str, str]:
 
 
 def given_settings(pairs: list[str]) -> dict[str, Any]:
-    """The values of ``--set key=value``, for `load_settings`. Raises `SettingsError`."""
+    """Return the values of ``--set key=value``, for `load_settings`. Raises `SettingsError`."""
     given: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")

@@ -106,7 +106,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def problems(path: Path) -> list[str]:
-    """The problems of a file, one sentence with line each."""
+    """Return the problems of a file, one sentence with line each."""
     try:
         values = read_config(path)
     except SettingsError as error:
@@ -121,7 +121,7 @@ def problems(path: Path) -> list[str]:
 
 
 def template() -> str:
-    """A new file, with every default as a comment."""
+    """Return a new file, with every default as a comment."""
     parts = [_HEAD.format(example=variable_of("model"))]
     tables = [key for key in Settings.model_fields if is_table(key)]
     for key, field in Settings.model_fields.items():
@@ -135,7 +135,7 @@ def template() -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as TOML; empty if there is none."""
+    """Return a default as TOML; empty if there is none."""
     import tomlkit
 
     if value is None:

@@ -43,7 +43,7 @@ class Holder(NamedTuple):
         return self.host == socket.gethostname()
 
     def sentence_part(self) -> str:
-        """As in "process 4711 since 2026-03-01 14:02"."""
+        """Format the holder as "process 4711 since 2026-03-01 14:02"."""
         where = "" if self.is_here else f" on {self.host}"
         return f"process {self.pid}{where} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
 
@@ -121,7 +121,7 @@ def take_over(session: str) -> Claim | None:
 
 
 def held() -> dict[str, Holder]:
-    """The sessions that are open now. Removes lock files left by killed programs."""
+    """Return the open sessions, and remove lock files left by killed programs."""
     return dict(_held())
 
 
@@ -148,7 +148,7 @@ def _folder() -> Path:
 
 
 def _path(session: str) -> Path:
-    """The lock file of a session; creates its folder. Raises `OSError`."""
+    """Return the lock file of a session; create its folder. Raises `OSError`."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return _folder() / f"{_START}{quote(session, safe='')}{_END}"
 

@@ -15,7 +15,7 @@ _WAL, _SHM = "-wal", "-shm"
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the file's content is wrong, not just its use at the moment (locked, full, not permitted)."""
+    """Return whether the file's content is wrong, not just its use at the moment (locked, full, not permitted)."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,

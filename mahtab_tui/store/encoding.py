@@ -30,12 +30,12 @@ def restored(value: object) -> str:
 
 
 def readable(value: bytes) -> str:
-    """Text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid bytes become question marks."""
+    """Return text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid bytes become question marks."""
     return value.decode("utf-8", "replace")
 
 
 def as_json(attrs: Mapping[str, Any]) -> str:
-    """Like `json.dumps`, but without blocking other threads for long."""
+    """Encode attributes as `json.dumps` does, but without blocking other threads for long."""
     return "{" + ", ".join(f"{json.dumps(name)}: {_value(value)}" for name, value in attrs.items()) + "}"
 
 

@@ -53,7 +53,7 @@ class History:
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, project_only: bool = False, limit: int = 2_000) -> list[HistoryEntry]:
-        """The inputs, this project's first, then the newest first; each text once."""
+        """Return the inputs, this project's first, then the newest first; each text once."""
         query = (
             "select text, mode, project, time from input where (? is null or mode = ?) and (project = ? or not ?)"
             " order by project = ? desc, number desc limit ?"
@@ -65,7 +65,7 @@ class History:
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """The inputs that contain the letters of a query in order; the closest together first, then in the order of `entries`."""
+        """Return the inputs that contain the letters of a query in order; the closest together first, then in the order of `entries`."""
         wanted = query.lower()
         ranked = []
         for place, entry in enumerate(self.entries(limit=_SEARCHED)):
@@ -135,7 +135,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 
 
 def letters_between(text: str, wanted: str) -> int | None:
-    """The number of other letters between those of `wanted` at their first occurrence in order; None if they do not occur."""
+    """Return the number of other letters between those of `wanted` at their first occurrence in order; None if they do not occur."""
     if wanted in text:
         return 0
     place, first = -1, -1

@@ -27,7 +27,7 @@ def database() -> Path:
 
 
 def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
-    """A store for a new session of a folder, the session's name, and no past."""
+    """Return a store for a new session of a folder, the session's name, and no past."""
     name = project.name or "session"
     session = _new_id()
     return SqliteStore(database(), session, name=name, project=str(project), claim=claim(session)), name, []
@@ -47,7 +47,7 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 
 
 def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
+    """Return the store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
 
     by_force: take it over from that program.
     """
@@ -68,7 +68,7 @@ def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteSto
 
 
 def forked_store(row: SessionRow) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
+    """Return the store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
     copy = _new_id()
     try:
         fork_session(database(), row.id, copy)
@@ -96,7 +96,7 @@ def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:
 
 
 def describe_sessions(project: Path | None) -> Iterator[str]:
-    """One line for each session, the newest first."""
+    """Return one line for each session, the newest first."""
     try:
         rows = list_sessions(database(), None if project is None else str(project))
     except StoreError as error:

@@ -125,7 +125,7 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        """Everything a cell has printed; None if it was not stored or the cell still runs. Raises `StoreError`."""
+        """Return everything a cell has printed; None if it was not stored or the cell still runs. Raises `StoreError`."""
         if not self._is_own:
             return None
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
@@ -133,7 +133,7 @@ class SqliteStore:
         return None if row is None else restored(row[0])
 
     def pictures(self, cell: int) -> list[str]:
-        """The stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
+        """Return the stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
         if not self._is_own:
             return []
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
@@ -192,7 +192,7 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
 
 
 def _record(row: StoredRow) -> Record | None:
-    """A record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
+    """Return a record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
     moment, tag, attrs, text = row
     try:
         values = json.loads(attrs)
@@ -204,13 +204,13 @@ def _record(row: StoredRow) -> Record | None:
 
 
 def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
-    """The streams that were unfinished when the program was killed; unreadable ones as stored."""
+    """Return the streams that were unfinished when the program was killed; unreadable ones as stored."""
     rows: list[StoredRow] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
     return [_cut(row) or row for row in rows]
 
 
 def _cut(row: StoredRow) -> Record | None:
-    """The record of a stream that was cut off; None if it cannot be read."""
+    """Return the record of a stream that was cut off; None if it cannot be read."""
     try:
         record = _record(row)
     except InvalidRecord:
@@ -219,7 +219,7 @@ def _cut(row: StoredRow) -> Record | None:
 
 
 def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
-    """The sessions of one project or of all, the newest first. Raises `StoreError`."""
+    """Return the sessions of one project or of all, the newest first. Raises `StoreError`."""
     if not path.exists():
         return []
     query = (
@@ -240,7 +240,7 @@ def _moment(value: object) -> float:
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> RecordPage:
-    """The last records of a session, or those before a number (the page above). Unreadable records are skipped and counted; those that only a
+    """Return the last records of a session, or those before a number (the page above). Unreadable records are skipped and counted; those that only a
     newer version knows are skipped.
 
     Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.
