@@ -1,4 +1,4 @@
-"""What the model does now, folded from the records: the transcript's last line and the header tell it."""
+"""What the model does now, folded from records, for the transcript's last line and the header."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """One thing that the model does, or waits for."""
+    """Something that the model does or waits for."""
 
     party: str
     doing: str
@@ -29,11 +29,11 @@ class Activity:
 
 
 class Activities:
-    """Knows what the model does now. `since`, in seconds since the epoch: what older records tell is over."""
+    """Knows what the model does now. since: seconds since the epoch; older records are past activities."""
 
     def __init__(self, since: float) -> None:
         self.now: Activity | None = None
-        """None between two of its steps, and while its code runs: the cell shows the time then."""
+        """None between two steps, and while code runs, when the cell shows the time."""
         self.turn_goes_on = False
         self._since = since
 
@@ -64,7 +64,7 @@ class Activities:
 
 
 class Waiting:
-    """What waits for the person, whoever asks: code, a search, a line that code reads."""
+    """What waits for the user: code, a search, or a line that code reads."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
@@ -72,7 +72,7 @@ class Waiting:
     def fold(self, record: Record) -> None:
         """Take in a record."""
         match record:
-            case records.SearchFinal():  # a call that was stopped waits for no answer
+            case records.SearchFinal():  # a stopped call no longer waits for an answer
                 self._since = {key: since for key, since in self._since.items() if key[1:3] != (record.tree, record.node)}
             case records.SearchFanOut():
                 self._fold((record.tag, record.tree, record.node, record.request), record)
@@ -87,5 +87,5 @@ class Waiting:
 
     @property
     def since(self) -> float | None:
-        """Seconds since the epoch at which the first of it began to wait; None where nothing waits."""
+        """When the first of it began to wait, in seconds since the epoch; None if nothing waits."""
         return min(self._since.values(), default=None)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 def style_sheets() -> list[Path]:
-    """All style sheets, the application's own first."""
+    """List all style sheets, the application's own first."""
     folder = resource_folder("styles")
     first = folder / "app.tcss"
     return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
@@ -103,10 +103,10 @@ class MahtabApp(TerminalApp[int]):
         self._attention = Attention(self._call_back)
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
-        """From the first picture on."""
+        """Made when the first picture is drawn."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
-        """To be called before `run`."""
+        """Call something once the screen is drawn. Use it before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
@@ -146,7 +146,7 @@ class MahtabApp(TerminalApp[int]):
         BY_ID[id].run(self.work)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A command that can do nothing now is not shown in the footer."""
+        """Hide commands that can do nothing now from the footer."""
         if action == "command":
             return BY_ID[str(parameters[0])].available(self.work)
         return super().check_action(action, parameters)
@@ -154,13 +154,13 @@ class MahtabApp(TerminalApp[int]):
     async def run_action(
         self, action: str | ActionParseResult, default_namespace: DOMNode | None = None, namespaces: Mapping[str, DOMNode] | None = None
     ) -> bool:
-        """Over a screen only some commands run, over a question even fewer.
+        """Run only some commands while a screen covers the panes, and fewer while a dialog waits.
 
-        Not by `check_action`, which would empty the footer under the dialog.
+        `check_action` cannot do this, because it would empty the footer below the dialog.
         """
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.covered:
-            asks = getattr(self.screen, "asks", False)  # as dialogs say it, and the palette
+            asks = getattr(self.screen, "asks", False)  # of dialogs and of the palette
             if not (command.over_questions if asks else command.over_screens):
                 return False
         return await super().run_action(action, default_namespace, namespaces)
@@ -183,7 +183,7 @@ class MahtabApp(TerminalApp[int]):
     def leave_by_code(self) -> None:
         self.work.leaving.leave_by_code()
 
-    # What the panes say
+    # Messages of the panes
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -195,22 +195,22 @@ class MahtabApp(TerminalApp[int]):
         elif self.session.replace(message.replaces, message.mode, message.text):
             self.panes.transcript.action_scroll_end()
         else:
-            self.tell("Something is at work: wait until it has ended, or stop it. Then enter this again.", "warning")
+            self.tell("Busy: wait, or press Esc, then enter this again.", "warning")
             self.editor.begin_replacing(message.replaces, message.mode, message.text)
         self._tell_of_history()
 
     def _run_slash(self, name: str, argument: str) -> None:
-        """Run what was entered as ``/name argument``."""
+        """Run ``/name argument``."""
         command = BY_SLASH.get(name)
         if command is None:
             self.work.refuse(f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip())
         elif argument and not command.argument:
-            self.work.refuse(f"/{name} takes nothing after it.", f"/{name} {argument}")
+            self.work.refuse(f"/{name} takes no argument.", f"/{name} {argument}")
         else:
             self.call_later(command.run, self.work, argument)
 
     def _submit(self, mode: Mode, text: str) -> None:
-        """Enter what the user has written; they will want to see what comes of it."""
+        """Submit code or a question, and scroll to the end of the transcript."""
         self.session.submit(mode, text)
         self.panes.transcript.action_scroll_end()
 
@@ -247,7 +247,7 @@ class MahtabApp(TerminalApp[int]):
         for key in message.keys:
             self.panes.query_one("#code").post_message(key)
 
-    # What the terminal says
+    # Events of the terminal
 
     async def on_event(self, event: Event) -> None:
         if self._collector is not None and isinstance(event, InputEvent):
@@ -260,14 +260,14 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Have the question before leaving taken away: the key answers it. Have what is typed go to the editor."""
+        """Close the question before leaving, which any key answers, and focus the editor if the key is text for it."""
         answers = self.work.leaving.take_key()
         if self._is_for_editor(event):
             self.panes.focus_code()
         return answers and isinstance(event, Key) and event.key == "escape"
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether something is typed or pasted while no text field and no question has the focus. A blank is a key of the panes."""
+        """Whether text is typed or pasted while no text field and no question has the focus. A space is a key of the panes."""
         focused = self.focused
         if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):
             return False
@@ -295,7 +295,7 @@ class MahtabApp(TerminalApp[int]):
         return self.session.secrets.mask(text)
 
     def _tell_of_history(self) -> None:
-        """What is wrong with the input history, once."""
+        """Report a problem of the input history, once."""
         if self.history.problem:
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""

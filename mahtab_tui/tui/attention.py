@@ -1,4 +1,4 @@
-"""Calling the person back to a window that they look away from."""
+"""Calls the user back to a window that has not got the focus."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 
 LONG = 10.0
-"""Seconds after which the end of a cell is worth a call."""
+"""Seconds that a cell must run for its end to call the user."""
 
 _NOTIFYING = ("iTerm.app", "WezTerm", "ghostty")
 
 
 def reason(record: Record) -> str | None:
-    """Why the person should look, or None."""
+    """Why the user should look; None if there is no reason."""
     match record:
         case records.ReplOut() if record.duration is not None and record.duration >= LONG:
-            return f"Cell {record.cell} has ended after {record.duration:.0f} s"
+            return f"Cell {record.cell} ended after {record.duration:.0f} s"
         case records.Approval(state="waiting"):
             return "Code waits for your approval"
         case records.SearchFanOut(state="waiting"):
@@ -28,7 +28,7 @@ def reason(record: Record) -> str | None:
 
 
 def notification(text: str) -> str:
-    """The sequence that shows a desktop notification, where the terminal is known to have one; else nothing."""
+    """The sequence that shows a desktop notification; empty if the terminal is not known to support it."""
     text = one_line(text)
     if os.environ.get("TERM_PROGRAM") in _NOTIFYING:
         return f"\x1b]9;{text}\x07"
@@ -38,7 +38,7 @@ def notification(text: str) -> str:
 
 
 class Attention:
-    """Rings once for each record that deserves it while the window has not the focus."""
+    """Calls the user for each record with a reason, while the window has not got the focus."""
 
     def __init__(self, call: Callable[[str], None]) -> None:
         self.focused = True

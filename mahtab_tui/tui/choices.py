@@ -1,4 +1,4 @@
-"""What the person last chose on the screen, kept for the next time: the theme, the panes' sizes, the models."""
+"""What the user last chose on the screen, kept for the next start: theme, sizes of panes, models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mahtab_tui.settings.model import home_folder
 from mahtab_tui.tui.layout import PaneLayout
 
 _MODELS = 12
-"""So many are remembered."""
+"""Models that are remembered."""
 
 
 class Choices(BaseModel):
@@ -22,7 +22,7 @@ class Choices(BaseModel):
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
-    """By name, the last one first."""
+    """Names, the most recent first."""
 
     @staticmethod
     def path() -> Path:
@@ -30,18 +30,18 @@ class Choices(BaseModel):
 
     @classmethod
     def load(cls) -> Choices:
-        """The kept choices; the defaults where there are none that can be read."""
+        """Read the saved choices; the defaults if there are none that can be read."""
         try:
             return cls.model_validate_json(cls.path().read_bytes())
         except (OSError, ValidationError):
             return cls()
 
     def remember_model(self, name: str) -> None:
-        """A model is used."""
+        """Note that a model is used."""
         self.models = (name, *(other for other in self.models if other != name))[:_MODELS]
 
     def save(self) -> None:
-        """Keep them; a folder that cannot be written to keeps nothing."""
+        """Save them, unless the folder cannot be written to."""
         path = self.path()
         draft = path.with_suffix(f".{os.getpid()}")
         try:
@@ -50,4 +50,4 @@ class Choices(BaseModel):
             draft.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)  # a full disk has kept a part of it
+                draft.unlink(missing_ok=True)  # the disk may be full

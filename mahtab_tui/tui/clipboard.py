@@ -1,4 +1,4 @@
-"""Copying: through the terminal (OSC 52), which works over ssh, and to the system's own clipboard where there is one."""
+"""Copies texts through the terminal (OSC 52), which works over ssh, and to the system's clipboard if there is one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textual.app import App
 from textual.widgets import Input, TextArea
 
 MOST = 1_000_000
-"""Characters that a clipboard is given: terminals cut longer ones, or hang."""
+"""Characters of a text at most: terminals cut longer ones, or hang."""
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Copy a text, and tell the person where it went. A system's clipboard is a program that may take its time: it is called on a thread."""
+    """Copy a text, and report where it went. The system's clipboard is a program that may be slow, so it runs on a thread."""
     if len(text) > MOST:
         app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning", markup=False)
         return
@@ -24,7 +24,7 @@ def copy(app: App[Any], text: str) -> None:
 
 
 def copy_selection(app: App[Any], otherwise: str) -> bool:
-    """Copy what is selected where one types, else another text, else what the mouse has selected; False where there is none."""
+    """Copy the selection of the focused text field, else another text, else the mouse selection; returns False if there is none."""
     focused = app.screen.focused
     typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
     text = typed or otherwise or app.screen.get_selected_text()

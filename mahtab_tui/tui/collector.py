@@ -1,6 +1,6 @@
-"""When the garbage collector may hold the screen: in slices, between two keys.
+"""Runs the garbage collector in slices between two keys, so that the screen does not hang.
 
-What lives in reference cycles (widgets, messages, tasks) is freed by a collection only. Processor time on one core, in a session of 120 cells:
+Reference cycles (widgets, messages, tasks) are freed only by a collection. Processor time on one core, in a session of 120 cells:
 the youngest generation 3 ms, the youngest two 14 ms, all 17 ms; all with the agent's libraries that were just loaded 100 ms, or 60 ms with the
 first picture's; nothing of either once they are frozen.
 """
@@ -13,27 +13,27 @@ import time
 EVERY = 0.5
 """Seconds between two ticks."""
 PAUSE = 0.1
-"""Seconds after a key in which its echo is drawn."""
+"""Seconds that a key's echo takes to draw."""
 QUIET = 3.0
-"""Seconds without a key after which a whole collection is not felt."""
+"""Seconds without a key after which the user does not notice a full collection."""
 
 SLICE = 10
-"""Collections of the youngest that make a slice worth its time."""
+"""Collections of the youngest generation after which a slice is worth its time."""
 OVERDUE = 4 * SLICE
-"""As many make a slice due, though keys never pause."""
+"""As many make a slice necessary even if keys never pause."""
 WORTH_IT = 5
-"""Slices since the last whole collection that make another worth its time."""
+"""Slices after which a full collection is worth its time."""
 LONG_OVERDUE = 10 * WORTH_IT
-"""As many make one due, though it is never quiet."""
+"""As many make a full collection necessary even if it is never quiet."""
 
 HEAVY = 0.03
-"""Seconds of processor time of a whole collection after which what is left is taken for permanent, as libraries are that were loaded late."""
+"""Seconds of processor time of a full collection after which the remaining objects are frozen, such as those of libraries that were loaded late."""
 
 _YOUNG, _NEVER = 5_000, 1_000_000_000
 
 
 class Collector:
-    """For a process that is ours alone; nothing is collected until the first picture is there, and the youngest only by Python itself."""
+    """For a process of our own. Nothing is collected before the first picture; afterwards Python itself collects only the youngest generation."""
 
     def __init__(self) -> None:
         self._last_key = time.monotonic()
@@ -41,17 +41,17 @@ class Collector:
         gc.disable()
 
     def settle(self) -> None:
-        """The first picture is there: what was loaded for it stays, and is not looked at again."""
+        """Freeze what was loaded for the first picture, and begin to collect."""
         gc.freeze()
         gc.set_threshold(_YOUNG, _NEVER, _NEVER)
         gc.enable()
 
     def key(self) -> None:
-        """The person typed something."""
+        """Note that the user typed something."""
         self._last_key = time.monotonic()
 
     def tick(self) -> None:
-        """Collect what is worth it now. To be called every `EVERY` seconds."""
+        """Collect if it is worth it now. Call it every `EVERY` seconds."""
         idle, young = time.monotonic() - self._last_key, gc.get_count()[1]
         if young >= (SLICE if idle >= PAUSE else OVERDUE):
             gc.collect(1)

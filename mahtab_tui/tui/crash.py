@@ -1,4 +1,4 @@
-"""An error in the application itself: its traceback is kept in a file, and the person is told where, and how to go on."""
+"""Reports an error of the application itself: saves its traceback, and tells the user where it is and how to go on."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.settings.model import home_folder
 
 _LONGEST = 500
-"""Characters of an error's own words that are told."""
+"""Characters of an error's message that are shown."""
 
 
 class Crash(NamedTuple):
-    """What has ended the application."""
+    """An error that has ended the application."""
 
     error: str
-    """The error's name and its words, in one line."""
+    """The error's type and message, in one line."""
     traceback: str
     file: Path | None
-    """Where the traceback is kept; None: it could not be written."""
+    """The file with the traceback; None if it could not be written."""
 
     def report(self, advice: str = "") -> str:
-        """What the person is told. advice: how to go on, a sentence."""
-        where = f"The traceback is in {self.file}." if self.file else f"Its traceback could not be kept:\n{self.traceback}"
+        """Write the message for the user. advice: a sentence that says how to go on."""
+        where = f"The traceback is in {self.file}." if self.file else f"Its traceback could not be saved:\n{self.traceback}"
         return "\n".join(filter(None, [f"mahtab-tui: The screen has ended because of an error in it: {self.error}", where, advice]))
 
 
 def kept(error: BaseException, mask: Callable[[str], str] = str) -> Crash:
-    """Write an error's traceback, without the values of variables, to a file of the home folder."""
+    """Write an error's traceback, without the values of variables, to a file in the home folder."""
     told = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")

@@ -1,4 +1,4 @@
-"""From the bus to the panes: one timer on the main thread takes what any thread has logged."""
+"""Brings records from the bus to the panes: a timer on the main thread takes what any thread has logged."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from mahtab_tui.bus.handlers import DisplayHandler
 from mahtab_tui.bus.records import Record
 
 RATE = 1 / 30
-"""Seconds between two looks; what came in between is drawn at once."""
+"""Seconds between two ticks; all records that came in between are drawn together."""
 SHARE = 1 / 4
-"""Of the main thread's time, what drawing may take before a look is left out: keys come between."""
+"""The share of the main thread's time above which a tick is skipped, so that keys are handled."""
 LATEST = 0.2
-"""Seconds after which records are handed on, however long drawing takes."""
+"""Seconds after which records are passed on, however long drawing takes."""
 
 Fold = Callable[[Sequence[Record]], None]
 
 
 class Drain:
-    """Hands records on to everything that folds them. Main thread only, but for the handler."""
+    """Passes records on to everything that folds them. Main thread only, except for the handler."""
 
     def __init__(self, folds: Sequence[Fold]) -> None:
         self.handler = DisplayHandler()
@@ -28,13 +28,13 @@ class Drain:
         self._worked = 0.0
 
     def tick(self) -> None:
-        """Hand on what has come since the last time, or leave it to a later tick while the thread has much to draw."""
+        """Pass on new records, or leave them to a later tick while the thread has much to draw."""
         passed, worked = monotonic() - self._last, thread_time() - self._worked
         if passed >= LATEST or worked <= passed * SHARE:
             self.hand_on()
 
     def hand_on(self) -> None:
-        """At once."""
+        """Pass on new records at once."""
         if records := self.handler.take():
             self._last, self._worked = monotonic(), thread_time()
             for fold in self._folds:

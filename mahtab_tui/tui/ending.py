@@ -1,8 +1,8 @@
-"""A signal ends a full-screen application and leaves the terminal as it was; what others do to the terminal is undone.
+"""Restores the terminal when a signal ends the application, and when code changes the terminal's attributes.
 
-Python runs the handler of a signal on the main thread, which may be busy for long. A thread does the work instead: the signal's number comes to
-it through the pipe of `signal.set_wakeup_fd` at once. It also looks once a second whether code has changed the terminal's attributes, as a cell
-can that opens the terminal by its name.
+Python runs signal handlers on the main thread, which may be busy. So a thread does the work: it gets the signal's number at once through the
+pipe of `signal.set_wakeup_fd`. Once a second it also checks whether code has changed the terminal's attributes, which a cell can do that opens
+the terminal by name.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ENDING = tuple(getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signa
 """The signals that end a program which does not handle them, as far as they can be handled and are not used within (as SIGVTALRM is)."""
 
 LAST_WORDS = 2.0
-"""Seconds for keeping what is not kept yet, and for what is being written to the terminal."""
+"""Seconds for saving what is not saved yet, and for writing to the terminal."""
 
 _LOOK = 1.0
-"""Seconds between two looks at the terminal's attributes."""
+"""Seconds between two checks of the terminal's attributes."""
 
 _GIVEN_BACK = "".join(
     (
@@ -46,14 +46,14 @@ _GIVEN_BACK = "".join(
         "\x1b[?1049l\x1b[?25h\x1b[0m",  # the screen of before, with its cursor and in its colour
     )
 ).encode()
-"""Undoes all that `LinuxDriver.start_application_mode` tells the terminal."""
+"""Undoes everything that `LinuxDriver.start_application_mode` sends to the terminal."""
 
 
 class EndingSignals:
     """A context in which an application runs, on the main thread."""
 
     def __init__(self, app: App[Any], last_words: Callable[[], object] = lambda: None, on_repair: Callable[[], object] = lambda: None) -> None:
-        """last_words: keeps what is not kept yet, and ends what would go on; called on a thread, for `LAST_WORDS` at most. on_repair: told that code had changed the terminal."""
+        """last_words: saves what is not saved yet, and ends what would go on; called on a thread, for `LAST_WORDS` at most. on_repair: called after code had changed the terminal."""
         self._app = app
         self._last_words = last_words
         self._on_repair = on_repair
@@ -82,8 +82,8 @@ class EndingSignals:
         os.close(self._write_end)
 
     def _hold(self, number: int, frame: FrameType | None) -> None:
-        """The main thread does nothing more: the other one ends the process."""
-        os.write(self._write_end, bytes([number]))  # while another program has the terminal nothing comes by itself
+        """Stop the main thread; the other thread ends the process."""
+        os.write(self._write_end, bytes([number]))  # while another program has the terminal, `set_wakeup_fd` writes nothing
         threading.Event().wait(2 * LAST_WORDS)
         os._exit(SHELL_CODE + number)
 
@@ -107,13 +107,13 @@ class EndingSignals:
             if (driver := self._driver()) is not None:
                 writer = driver._writer_thread
                 if writer is not None:
-                    _within(LAST_WORDS / 2, writer.stop)  # what has begun to be drawn goes before
+                    _within(LAST_WORDS / 2, writer.stop)  # finish what is being drawn
                 _give_back(driver)
         finally:
             die_of(number)
 
     def _driver(self) -> LinuxDriver | None:
-        """What has the terminal now; None before the screen is up, after it is gone, and while another program has the terminal."""
+        """The driver, while it has the terminal: not before the screen is up, after it is closed, or while another program has the terminal."""
         driver = self._app._driver
         if isinstance(driver, LinuxDriver) and (keys := driver._key_thread) is not None and keys.is_alive():
             return driver
@@ -133,7 +133,7 @@ class EndingSignals:
 
 
 def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
-    """The attributes that the driver has given the terminal, where the terminal has others."""
+    """The attributes that the driver has set, if the terminal has others now."""
     if driver.attrs_before is None:
         return None
     try:
@@ -149,7 +149,7 @@ def _changed_attributes(driver: LinuxDriver) -> list[Any] | None:
 
 
 def _give_back(driver: LinuxDriver) -> None:
-    """Write what undoes the screen, and set the attributes of before, where this process still has the terminal."""
+    """Close the screen and restore the terminal's attributes, if this process still has the terminal."""
     with contextlib.suppress(OSError, termios.error):
         if os.tcgetpgrp(driver.fileno) != os.getpgrp():
             return
@@ -157,13 +157,13 @@ def _give_back(driver: LinuxDriver) -> None:
             termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
         assert driver._file is not None
         screen = driver._file.fileno()
-        if select.select([], [screen], [], LAST_WORDS / 2)[1]:  # a terminal that takes nothing does not keep the program alive
+        if select.select([], [screen], [], LAST_WORDS / 2)[1]:  # a blocked terminal must not keep the program alive
             cleared = KITTY_CLEARED if isinstance(driver, TypedAheadDriver) and driver.graphics == "kitty" else ""
             os.write(screen, cleared.encode() + _GIVEN_BACK)
 
 
 def _within(seconds: float, work: Callable[[], object]) -> None:
-    """Do some work, and wait for it no longer than that: what it needs may be held by a thread that hangs."""
+    """Do some work, and wait for it at most so long, because a hanging thread may hold what it needs."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

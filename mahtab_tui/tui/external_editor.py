@@ -1,4 +1,4 @@
-"""The input, or a file, in the person's own editor."""
+"""Opens the input, or a file, in the user's editor."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 
 
 def editor_command() -> list[str]:
-    """$VISUAL, $EDITOR, vi or nano, in words. Raises `RuntimeError`."""
+    """Find the editor: $VISUAL, $EDITOR, vi or nano, split into words. Raises `RuntimeError`."""
     try:
         words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError as error:
         raise RuntimeError(f"EDITOR cannot be read: {error}.") from None
     words = words or [found for found in map(shutil.which, ("vi", "nano")) if found][:1]
     if not words:
-        raise RuntimeError("There is no editor: set EDITOR.")
+        raise RuntimeError("No editor was found: set EDITOR.")
     return words
 
 
 def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
-    """The text as the editor saves it, in a file of that ending. Raises `RuntimeError`; the text is then as it was."""
+    """Let the user edit a text in a file with that ending, and return it. Raises `RuntimeError`."""
     command = editor_command()
     try:
         return _edited(app, command, text, ending)
     except OSError as error:
-        raise RuntimeError(f"The input cannot go through a file for {command[0]}: {error.strerror}.") from None
+        raise RuntimeError(f"The input cannot be written to a file for {command[0]}: {error.strerror}.") from None
 
 
 def _edited(app: TerminalApp[Any], command: list[str], text: str, ending: str) -> str:
@@ -43,12 +43,12 @@ def _edited(app: TerminalApp[Any], command: list[str], text: str, ending: str) -
         path.write_text(text, "utf-8")
         code = run_suspended(app, [*command, str(path)], os.getcwd())
         if code:
-            raise RuntimeError(f"{command[0]} ended with exit code {code}; the input stays as it was.")
+            raise RuntimeError(f"{command[0]} ended with exit code {code}; the input was not changed.")
         return path.read_text("utf-8", errors="replace").rstrip("\n")
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
-    """A file at a line (from 1; 0 where it is not known), until the editor ends. Raises `RuntimeError`."""
+    """Open a file at a line (from 1; 0 if unknown), and wait until the editor ends. Raises `RuntimeError`."""
     command = editor_command()
     try:
         here = os.getcwd()
@@ -60,7 +60,7 @@ def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
 
 
 def at_line(editor: str, path: str, line: int) -> list[str]:
-    """How an editor is told of a file and a line. Most know `+12 file`, as POSIX has it for vi."""
+    """The arguments that open a file at a line. Most editors know `+12 file`, as POSIX defines it for vi."""
     name = os.path.basename(editor)
     if not line:
         return [path]

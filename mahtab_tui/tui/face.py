@@ -1,4 +1,4 @@
-"""The full screen as the face of a session."""
+"""The full screen as a session's face."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mahtab_tui.tui.terminal_app import TerminalApp
 
 @contextlib.contextmanager
 def keys_that_signal_ignored() -> Iterator[None]:
-    r"""Ctrl+C and Ctrl+\ in a program that has the terminal are sent to us as well, and are none of our business.
+    r"""Ignore Ctrl+C and Ctrl+\, which a program that has the terminal shares with us.
 
-    Not `signal.SIG_IGN`, which the program would inherit.
+    This does not use `signal.SIG_IGN`, because the program would inherit it.
     """
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
     wakeup = signal.set_wakeup_fd(-1)
@@ -31,7 +31,7 @@ def keys_that_signal_ignored() -> Iterator[None]:
 
 
 def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
-    """Run a program that has the terminal until it ends, on the application's thread; returns its exit code. Raises `RuntimeError`."""
+    """Give the terminal to a program until it ends, on the application's thread; returns its exit code. Raises `RuntimeError`."""
     try:
         with app.suspend(), app.guard.lifted() if app.guard else contextlib.nullcontext(), keys_that_signal_ignored():
             return subprocess.run(list(argv), cwd=cwd, check=False).returncode
@@ -42,7 +42,7 @@ def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
 
 
 class ScreenFace:
-    """`session.face.Face` over the application, which is told once it exists."""
+    """Implements `session.face.Face`. Its `app` is set once the application exists."""
 
     can_ask = True
 

@@ -1,4 +1,4 @@
-"""Keeps the screen whole: nothing but the application writes to the terminal.
+"""Protects the screen: only the application writes to the terminal.
 
 A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2. While the screen is up both lead to a
 pipe, whose lines become notices; the application draws through a private duplicate of the terminal.
@@ -52,12 +52,12 @@ class ScreenGuard:
         for fd in (*self._terminal, self._write_end):
             os.close(fd)
         if self._reader is not None:
-            # A child that still holds the pipe keeps the reader alive; it is a daemon and ends with it.
+            # A child that still has the pipe keeps the reader alive, which is a daemon thread.
             self._reader.join(0.2)
 
     @contextlib.contextmanager
     def lifted(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 back to the terminal, for a program that takes it over. The terminal's attributes stay as they are now."""
+        """Give descriptors 1 and 2 back to a program that takes over the terminal, and restore the terminal's attributes afterwards."""
         self._open_up()
         try:
             attributes = termios.tcgetattr(1)
@@ -66,7 +66,7 @@ class ScreenGuard:
         try:
             yield
         finally:
-            if attributes is not None:  # one that was killed has not put them back
+            if attributes is not None:  # a killed program has not restored them
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(1, termios.TCSANOW, attributes)
             self._close_off()

@@ -14,19 +14,19 @@ from textual.widgets import Label
 from mahtab_tui.tui.screens.dialog import Dialog
 
 
-class Target(NamedTuple):
-    """A widget that one can jump to."""
+class JumpTarget(NamedTuple):
+    """A widget to jump to."""
 
     letter: str
     widget: Widget
     hidden: bool = False
-    """It is not on the screen: its name stands at the right edge."""
+    """Whether it is off the screen; then its name is shown at the right edge."""
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Draws a letter over each target, and names those that are hidden; any other key leaves."""
+    """Draws a letter over each target, and lists the hidden ones; any other key closes."""
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    def __init__(self, targets: Sequence[JumpTarget]) -> None:
         super().__init__()
         self._targets = targets
 
@@ -47,7 +47,7 @@ class JumpScreen(Dialog[Widget | None]):
         event.stop()
         chosen = next((target.widget for target in self._targets if target.letter == event.key), None)
         if chosen is not None and self.is_active:
-            # Before the next key: what comes in the same bunch is for the pane.
+            # At once, because the next key of the same burst is for the pane.
             chosen.screen.set_focus(next((widget for widget in (chosen, *chosen.query("*")) if widget.focusable), None))
         self.dismiss(chosen)
 

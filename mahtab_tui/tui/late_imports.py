@@ -1,4 +1,4 @@
-"""Modules for which the first picture does not wait: the main thread imports them after it, one between two messages."""
+"""Imports some modules after the first picture, on the main thread, one between two messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULES = (
     "mahtab_tui.tui.panes.transcript.layout.cell",
     "mahtab_tui.tui.panes.transcript.layout.words",
 )
-"""What the first cell and the first answer need."""
+"""The modules that the first cell and the first answer need."""
 
 
 class LateImports:
@@ -26,12 +26,12 @@ class LateImports:
         self._left: Iterator[str] = iter(MODULES)
 
     def begin(self) -> None:
-        """Called when the widget is mounted, before threads are started."""
+        """Begin; call it when the widget is mounted, before threads start."""
         IMPORTS.screen_begins()
         self._widget.call_after_refresh(self._step)
 
     def end(self) -> None:
-        """Called when the widget goes, at the latest."""
+        """End; call it when the widget is unmounted, at the latest."""
         IMPORTS.screen_ends()
 
     def _step(self) -> None:

@@ -1,4 +1,4 @@
-"""Leaving: at once where nothing is lost, else after a question."""
+"""Leaves at once if nothing is lost, else after a question."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
 HELD = 0.3
-"""Seconds within which a key that leaves, pressed again, is taken for one that is held down."""
+"""Seconds within which a second press counts as the key being held down."""
 
 
 class Leaving:
-    """Asks once before something would be lost; the next key answers."""
+    """Asks once before something is lost; the next key answers."""
 
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool) -> None:
-        """namespace_stays: the namespace is the caller's, and outlives the screen."""
+        """namespace_stays: whether the namespace outlives the screen, because it is the caller's."""
         self._app = app
         self._session = session
         self._panes = panes
@@ -33,7 +33,7 @@ class Leaving:
         """The question, while it stands."""
 
     def leave(self) -> None:
-        """Leave; where something would be lost, ask first, and leave when asked once more. A key that is held down asks once."""
+        """Leave; if something would be lost, ask first, and leave at the second call. A key that is held down counts once."""
         now = time.monotonic()
         held, self._pressed = now - self._pressed < HELD, now
         asked = self._confirmed or self.row is not None
@@ -47,14 +47,14 @@ class Leaving:
             self._app.screen.mount(self.row)
 
     def leave_by_code(self) -> None:
-        """A cell called `exit()`: the user's own leaves at once, the model's asks as the key does."""
+        """Leave because a cell called `exit()`: at once for the user's cell, after a question for the model's."""
         if self._session.turn_runs:
             self.leave()
         else:
             self._app.exit(0)
 
     def take_key(self) -> bool:
-        """The next key comes: take the question away, which it answers. Returns whether there was one."""
+        """Remove the question, which the next key answers. Returns whether there was one."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
@@ -62,13 +62,13 @@ class Leaving:
         return self._confirmed
 
     def _lost(self) -> list[str]:
-        """What leaving would lose."""
+        """List what leaving would lose."""
         names = 0 if self._namespace_stays else self._panes.namespace.made
         queued = self._panes.queued
         return [
             *(["the cell that runs"] if self._session.cell_runs else []),
             *(["the answer that is being written"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
-            *(["what stands in the editor"] if self._panes.editor.text.strip() else []),
+            *(["the text in the editor"] if self._panes.editor.text.strip() else []),
             *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
         ]

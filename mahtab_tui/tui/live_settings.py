@@ -1,4 +1,4 @@
-"""Settings and the model, changed on the screen while the session runs."""
+"""Changes settings and the model while the session runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LiveSettings:
         """The user's own keys, by the id of their command."""
 
     def apply(self) -> None:
-        """Have the application use the keys and the way of drawing pictures that are set."""
+        """Apply the keymap and the picture mode."""
         self._app.set_keymap(self.keymap)
         if isinstance(driver := self._app._driver, TypedAheadDriver):
             driver.pictures = self._session.settings.pictures
@@ -60,7 +60,7 @@ class LiveSettings:
         return at_once or key in ("theme", "keymap", "pictures")
 
     def choose_model(self, name: str) -> None:
-        """Have a model answer from now on; without a name, let the user choose one."""
+        """Use a model from now on; without a name, let the user choose one."""
         if name:
             self._use_model(name)
         else:
@@ -86,7 +86,7 @@ class LiveSettings:
         return ModelPicker(present, [(spec, f"set as {key}") for key, spec in set_for.items() if spec], self._choices.models, settings.model_access())
 
     def tell_of_unknown(self) -> None:
-        """Warn of commands and themes of the configuration that do not exist."""
+        """Warn about commands and themes in the configuration that do not exist."""
         given = {f"keymap.{name}": keys for name, keys in self.keymap.items()}
         if (theme := self._session.settings.theme) and theme not in self._app.available_themes:
             given["theme"] = theme

@@ -1,4 +1,4 @@
-"""Lines that are offered to the user: one key puts the newest into the input, and nothing runs before they enter it."""
+"""Offers lines to the user: a key puts the newest one into the input, and nothing runs until they enter it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = "Alt+I"
 
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE)
 _END = 2_000
-"""Characters at the end of an output that are looked at."""
+"""Characters at the end of an output that are searched."""
 _PACKAGES = {
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
@@ -42,7 +42,7 @@ _PACKAGES = {
 
 
 class Offer(NamedTuple):
-    """A line for the input, and why."""
+    """A line for the input, and the reason to offer it."""
 
     mode: Mode
     line: str
@@ -51,7 +51,7 @@ class Offer(NamedTuple):
 
 
 def missing_module(records: Sequence[Record]) -> str:
-    """The module that the newest of some cells could not import; empty where that was not how it ended."""
+    """The module that the newest cell could not import; empty if it did not end that way."""
     for record in reversed(records):
         if isinstance(record, ReplOut) and record.status is not None:
             found = _MISSING.findall(record.text[-_END:]) if record.status == "error" else []
@@ -60,7 +60,7 @@ def missing_module(records: Sequence[Record]) -> str:
 
 
 def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
-    """How a module can be had that the kernel's Python lacks: another environment that has it, else its package."""
+    """Offer a way to get a missing module: another environment that has it, else its package."""
     for found in environments:
         if has_package(found.prefix, module):
             return Offer("ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not")
@@ -68,7 +68,7 @@ def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
 
 
 def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool) -> tuple[str, Offer | None]:
-    """What the first screen says of the kernel's Python, and what may be better."""
+    """Describe the kernel's Python for the first screen, and offer a better one."""
     place = str(prefix_of(python) or python)
     home = os.path.expanduser("~")
     place = f"~{place.removeprefix(home)}" if place.startswith(f"{home}/") else place
@@ -83,7 +83,7 @@ def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironme
 
 
 class Offers:
-    """The greeting of the first screen, and the newest offer. Environments are looked for on threads: folders may be slow."""
+    """Shows the greeting of the first screen, and the newest offer. Environments are searched on threads, because folders may be slow."""
 
     def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
         self._app = app
@@ -92,28 +92,28 @@ class Offers:
         self._offer: Offer | None = None
         """The newest one."""
         self._module_lacked = ""
-        """What the newest failed import wanted."""
+        """The module of the newest failed import."""
 
     def greet(self) -> None:
-        """Say on an empty screen what this is, and, once the kernel is ready, which Python it has."""
+        """Show the greeting, and once the kernel is ready, which Python it has."""
         self._show_greeting()
         self._session.ready.add_done_callback(self._greet_kernel)
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Offer what a cell has lacked."""
+        """Offer a way to get a module that a cell could not import."""
         if module := missing_module(records):
             self._module_lacked = module
             threading.Thread(target=self._look_for, args=(module,), name="offer", daemon=True).start()
 
     def take(self) -> None:
-        """Put the newest offered line into the input; entering it is the user's."""
+        """Put the newest offered line into the input."""
         editor = self._panes.editor
         if self._offer is None:
             self._app.notify(
-                "There is nothing to offer. After a failed import this key puts the line that installs the package into the input.", markup=False
+                "Nothing is offered now. After a failed import this key puts the command that installs the package into the input.", markup=False
             )
         elif not editor.is_empty:
-            self._app.notify(f"The input holds something: clear it, then {KEY} puts {self._offer.line} there.", severity="warning", markup=False)
+            self._app.notify(f"Clear the input first; then {KEY} puts {self._offer.line} there.", severity="warning", markup=False)
         else:
             editor.mode, editor.text = self._offer.mode, self._offer.line
             editor.focus()
@@ -155,5 +155,5 @@ class Offers:
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
-    """Those that the kernel could go to; one in the caller's own process cannot."""
+    """Find the environments that the kernel could use; none for a kernel in the caller's own process."""
     return [] if info.pid == os.getpid() else found_environments(Path(info.cwd), info.executable)

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from mahtab_tui.store.claim import Claim
 
 _LOOK = 1.0
-"""Seconds between two looks whether the session was taken over."""
+"""Seconds between two checks whether another program has taken over the session."""
 
 SMALLEST = (20, 5)
-"""Columns and lines below which there is no room for anything."""
+"""Columns and lines of the smallest terminal."""
 
 
 class NoTerminal(Exception):
-    """There is no terminal that the screen could be shown in; the message says what to do."""
+    """There is no terminal for the screen; the message says what to do."""
 
 
 ASK_INSTEAD = ' Without one, use: mahtab-tui ask "question".'
 
 
 def check_terminal(instead: str = "") -> None:
-    """Raises `NoTerminal` where the screen cannot be shown. instead: what to do without a terminal, a sentence."""
+    """Raise `NoTerminal` if the screen cannot be shown. instead: a sentence that says what to do without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminal(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
@@ -60,7 +60,7 @@ def check_terminal(instead: str = "") -> None:
 
 
 def end_with_terminal() -> None:
-    """A hangup ends this process, also where it was started with that signal ignored (`nohup`): it has nothing to do without its terminal."""
+    """Let a hangup end this process even under `nohup`, because it has nothing to do without its terminal."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -78,10 +78,10 @@ def open_screen(
     namespace_stays: bool = False,
     files: Sequence[DataFile] = (),
 ) -> int:
-    """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`.
+    """Show the screen until the user leaves; returns the exit code. Raises `NoTerminal`.
 
-    claim: by which the session is written. collector: for a process that is the application's alone. moved: says that the folder of the start was
-    deleted, and which is used instead. namespace_stays: the namespace outlives the screen, so leaving does not lose it. files: become variables.
+    claim: the right to write the session. collector: for a process of our own. moved: a sentence that says that the folder was deleted, and which
+    one is used instead. namespace_stays: whether the namespace outlives the screen. files: become variables.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
@@ -94,7 +94,7 @@ def open_screen(
     afterwards: list[str] = []
 
     def line_came(text: str) -> None:
-        """What did not come from the application: a notice, or, once the screen is gone, said below it."""
+        """Show a line that others wrote to the terminal: as a notice, or, once the screen is closed, below it."""
         if face.app is not None and face.app.is_running:
             session.notice(text, "warning")
         else:
@@ -124,7 +124,7 @@ def open_screen(
                     claim.release()
 
             def repaired() -> None:
-                session.notice("Code had changed the terminal's settings; they are as the screen needs them again.", "warning")
+                session.notice("Code had changed the terminal's settings; they were restored.", "warning")
 
             with EndingSignals(app, last_words, repaired), watched_claim(claim, session.taken_over):
                 app.run()
@@ -133,11 +133,11 @@ def open_screen(
         close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    return _exit_code(app, "mahtab-tui --continue goes on with this session; its variables are gone." if store is not None else "")
+    return _exit_code(app, "mahtab-tui --continue goes on with this session; its variables are lost." if store is not None else "")
 
 
 def watch_live(what: str | None) -> int:
-    """Follow a log file or a running session until the person leaves; returns the exit code. Raises `OSError`, `NoTerminal`."""
+    """Follow a log file or a running session until the user leaves; returns the exit code. Raises `OSError`, `NoTerminal`."""
     from mahtab_tui.session.shared_sessions import SharingError, session_for
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
@@ -159,7 +159,7 @@ def watch_live(what: str | None) -> int:
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session until the person leaves; returns the exit code. Raises `NoTerminal`."""
+    """Follow a running session until the user leaves; returns the exit code. Raises `NoTerminal`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
     check_terminal()
@@ -172,7 +172,7 @@ def watch_session(running: RunningSession) -> int:
 
 @contextlib.contextmanager
 def watched_claim(claim: Claim | None, on_lost: Callable[[], object]) -> Iterator[None]:
-    """Look, on a thread, whether another program takes the session over; `on_lost` is called there, once."""
+    """Check on a thread whether another program takes over the session; `on_lost` is called there, once."""
     ended = threading.Event()
 
     def look() -> None:
@@ -189,7 +189,7 @@ def watched_claim(claim: Claim | None, on_lost: Callable[[], object]) -> Iterato
 
 
 class Sharing:
-    """Lets agents into a session, from a thread: nobody waits for the socket."""
+    """Lets agents into a session. A thread opens the socket, so that nothing waits for it."""
 
     def __init__(self, session: Session, project: Path) -> None:
         self._session = session
@@ -201,7 +201,7 @@ class Sharing:
         self._thread.start()
 
     def end(self) -> None:
-        """Close the socket, and disconnect who is there."""
+        """Close the socket, and disconnect the agents."""
         if self._thread.ident is not None:
             self._thread.join()
         if self._server is not None:
@@ -218,7 +218,7 @@ class Sharing:
 
 
 def replay_log(path: Path, speed: float | None) -> int:
-    """Show a kept search; returns the exit code. speed: 2 is twice as fast as it went, None at once.
+    """Play a recorded search; returns the exit code. speed: 2 is twice the original speed, None shows all at once.
 
     Raises `OSError`, `ValueError` for a file that is no log, `NoTerminal`.
     """
@@ -242,7 +242,7 @@ def _remove_leftovers() -> None:
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
-    """1 where an error has ended the application, which is reported. advice: how to go on then, a sentence."""
+    """The exit code: 1 after an error of the application, which this reports. advice: a sentence that says how to go on then."""
     if app.crash is None:
         return app.return_code or 0
     print(app.crash.report(advice), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What the command palette finds: every command of the registry."""
+"""The commands in the command palette."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 
 
 class CommandProvider(Provider):
-    """Every command of the registry, with its key."""
+    """Finds every command of the registry, and shows its key."""
 
     async def discover(self) -> Hits:
         for command in COMMANDS:

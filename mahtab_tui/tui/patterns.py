@@ -1,4 +1,4 @@
-"""Patterns that the user types: words as they are, or a regular expression. None holds the screen, however it backtracks."""
+"""Patterns that the user types: plain words, or a regular expression with a time limit, because it may backtrack."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 Span = tuple[int, int]
-"""Where a match begins and ends."""
+"""Start and end of a match."""
 
 AT_ONCE = 0.25
 """Seconds that a search on the main thread may take."""
 LARGEST = 500_000
-"""Parts of a compiled expression: its characters times its repetitions, which `regex` writes out (a million take 300 MB)."""
+"""Characters of an expression times its repetitions, which `regex` expands when it compiles (a million take 300 MB)."""
 LONGEST = 10_000
 """Characters of an expression."""
-TOO_SLOW = "This pattern takes too long: it tries too many ways."
+TOO_SLOW = "This pattern takes too long to search for: simplify it."
 
 _REPEATED = re.compile(r"\{(\d+)")
 
@@ -26,7 +26,7 @@ class PatternError(ValueError):
     """The pattern cannot be searched for; the message is a sentence."""
 
 
-class TooSlow(PatternError):
+class PatternTimeout(PatternError):
     """The search took longer than it may."""
 
     def __init__(self) -> None:
@@ -34,15 +34,15 @@ class TooSlow(PatternError):
 
 
 class Pattern:
-    """Finds words or a regular expression in texts. Matches of no length do not count: there is nothing to show of them."""
+    """Finds words or a regular expression in texts. Empty matches are skipped, because there is nothing to show."""
 
     def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
-        """Raises `PatternError` where the words are no regular expression."""
+        """Raises `PatternError` if the words are no valid regular expression."""
         self._compiled: Any = _compiled(words, any_case=any_case) if regex else re.compile(re.escape(words), re.IGNORECASE if any_case else 0)
         self._limited = regex
 
     def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[Span]:
-        """The matches in a text from a place on. Raises `TooSlow` after so many seconds of computing."""
+        """Yield the matches in a text from a place on. Raises `PatternTimeout` after so many seconds of computing."""
         # `concurrent` lets other threads run meanwhile.
         limits = {"timeout": max(seconds, 0.001), "concurrent": True} if self._limited else {}
         try:
@@ -50,10 +50,10 @@ class Pattern:
                 if match.end() > match.start():
                     yield match.span()
         except TimeoutError:
-            raise TooSlow from None
+            raise PatternTimeout from None
 
     def spans_of_all(self, texts: Iterable[str], seconds: float = AT_ONCE) -> Iterator[list[Span]]:
-        """The matches in each of the texts. Raises `TooSlow` where that takes longer than so many seconds for all of them together."""
+        """Yield the matches in each text. Raises `PatternTimeout` after so many seconds of computing for all of them."""
         end = time.thread_time() + seconds
         for text in texts:
             yield list(self.spans(text, end - time.thread_time()))

@@ -1,4 +1,4 @@
-"""A recording that is played: which of its events have come up by now."""
+"""Plays a recording: tells which of its events are due."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Callable, Iterator
 from mahtab_tui.bus.records import Record
 
 PACES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
-"""How often as fast as it was given."""
+"""Multiples of the original speed."""
 
 
 class Player:
-    """Goes on with a clock, at a pace that can be changed."""
+    """Follows a clock, at a pace that can be changed."""
 
     def __init__(self, events: Iterator[tuple[float, Record]], clock: Callable[[], float] = time.monotonic) -> None:
-        """events: each record after the seconds to wait before it. clock: seconds, from anywhere."""
+        """events: records, each with the seconds to wait before it. clock: seconds from any start."""
         self._events = events
         self._clock = clock
         self._looked = clock()
         self._played = 0.0
-        """Seconds of the recording that went by."""
+        """Seconds of the recording that were played."""
         self._before: tuple[float, float] = (0.0, 0.0)
-        """When the last event came up, and its own time."""
+        """When the last event was due, and its own time."""
         self._next = self._following(0.0)
         self.pace = 1.0
         self.paused = False
 
     @property
     def ended(self) -> bool:
-        """Nothing is left."""
+        """Whether all events were taken."""
         return self._next is None
 
     @property
     def now(self) -> float:
-        """The time of the recording, in seconds since the epoch: between the last event's and the next one's."""
+        """The time in the recording, in seconds since the epoch, between the last event and the next one."""
         at, then = self._before
         if self._next is None or not then:
             return then
@@ -43,7 +43,7 @@ class Player:
         return then + max(0.0, record.time - then) * min(1.0, max(0.0, share))
 
     def take(self, limit: int) -> list[Record]:
-        """What has come up since the last call, so many at most."""
+        """Take the events that are due, so many at most."""
         looked = self._clock()
         if not self.paused:
             self._played += (looked - self._looked) * self.pace
@@ -57,12 +57,12 @@ class Player:
         return records
 
     def change_pace(self, step: int) -> None:
-        """Faster, or slower."""
+        """Play faster (1) or slower (-1)."""
         place = PACES.index(self.pace) + step
         self.pace = PACES[max(0, min(len(PACES) - 1, place))]
 
     def finish(self) -> None:
-        """All that is left comes up at once."""
+        """Make all remaining events due at once."""
         self._played = float("inf")
         self.paused = False
 

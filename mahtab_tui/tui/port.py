@@ -1,4 +1,4 @@
-"""What the panes ask of the session, the editor and the screens over them."""
+"""What the panes may ask of the session, the editor and the screens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TranscriptPort(Protocol):
-    """What can be done to an entry beyond the transcript itself."""
+    """What the transcript asks for."""
 
     def enter(self, mode: Mode, text: str) -> None:
         """Run code, or ask a question."""
@@ -21,42 +21,42 @@ class TranscriptPort(Protocol):
         """Bring code or a question into the editor."""
 
     def replace(self, mode: Mode, text: str, entry: str) -> None:
-        """Have an entry of the user's edited, to be entered in its own place."""
+        """Let the user edit one of their entries, which replaces it when entered."""
 
     def mention(self, what: str) -> None:
-        """Have the question that is being written point at something."""
+        """Mention something in the question that is being written."""
 
     def hide(self, entry: str, hidden: bool) -> None:
-        """Tell the model of an entry no longer, or again."""
+        """Hide an entry from the model, or show it again."""
 
     def undo(self, cell: int) -> None:
         """Show what an undo of a cell and of those after it would do, and ask."""
 
     def pin(self, entry: str, pinned: bool) -> None:
-        """Keep an entry at the top of the transcript, or no longer."""
+        """Pin an entry at the top of the transcript, or unpin it."""
 
     def open_output(self, cell: int) -> None:
-        """Show all that a cell has printed."""
+        """Show all output of a cell."""
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         """Show pictures of a cell: their types and data (base64)."""
 
     def open_frames(self, cell: Cell, at: int) -> None:
-        """Show where the error of a cell was; at: the frame to begin with."""
+        """Show the frames of a cell's error. at: the first frame to show."""
 
     def find(self) -> None:
-        """Open the line to search the transcript with."""
+        """Open the line that searches the transcript."""
 
 
 class NamespacePort(Protocol):
-    """What can be done to a variable."""
+    """What the namespace asks for."""
 
     def look_inside(self, name: str) -> None:
-        """Open the inspector."""
+        """Inspect a variable."""
 
     def run(self, code: str) -> None:
-        """Run code as a cell of the user's, so that it is seen where all else is."""
+        """Run code as a cell of the user's, so that it appears in the transcript."""
 
 
 class PanePort(TranscriptPort, NamespacePort, Protocol):
-    """What the panes ask for, taken together."""
+    """What all panes ask for."""

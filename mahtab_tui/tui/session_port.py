@@ -1,4 +1,4 @@
-"""The session and the editor as the panes know them."""
+"""The port of the panes, over the session and the application."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class SessionPort:
             self._bring_back(mode, text)
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
-        """Whether code lacks a secret, which is not kept; it is brought into the editor then."""
+        """Whether code has a masked secret; if so, bring it into the editor for the user to fill in."""
         masked = mode == "python" and MASK in text
         if masked:
-            self._app.notify("There was a secret in this cell, which is not kept: write it in again.", severity="warning", markup=False, timeout=3)
+            self._app.notify("A secret in this cell was masked: type it again.", severity="warning", markup=False, timeout=3)
             self._bring_back(mode, text)
         return masked
 
@@ -106,5 +106,5 @@ class SessionPort:
 
     @property
     def _folder(self) -> Path:
-        """Where the kernel is."""
+        """The kernel's working directory."""
         return Path(self._session.kernel.info().cwd)

@@ -13,7 +13,7 @@ _BEGUN = re.compile(r"\s*(/[a-z-]*)")
 
 
 class SlashCommand(Protocol):
-    """A command as far as Ask mode knows it."""
+    """What Ask mode needs to know of a command."""
 
     @property
     def slash(self) -> str: ...
@@ -24,7 +24,7 @@ class SlashCommand(Protocol):
 
 
 def parse_slash(text: str) -> tuple[str, str] | None:
-    """The name and the argument of a command; None where the text is a question."""
+    """Split a command into name and argument; None if the text is a question."""
     matched = _SLASH.fullmatch(text.strip())
     return None if matched is None else (matched[1], (matched[2] or "").strip())
 
@@ -36,7 +36,7 @@ class SlashCompletions:
         self._commands = sorted((command for command in commands if command.slash), key=lambda command: command.slash)
 
     def complete(self, text: str, cursor: int) -> Completions | None:
-        """The commands whose name may end at the cursor; None where no command begins the text."""
+        """Complete the name at the cursor; None if the text does not begin with a command."""
         begun = _BEGUN.fullmatch(text, 0, cursor)
         if begun is None:
             return None

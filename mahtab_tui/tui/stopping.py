@@ -1,4 +1,4 @@
-"""Stopping what runs: once interrupts, twice offers to kill the kernel."""
+"""Stops what runs: the first time it interrupts, the second time it offers to kill the kernel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SECOND_STOP = 2.0
 """Seconds within which stopping again offers to kill the kernel."""
 
 REACTION = 0.4
-"""Seconds that a cell has to end before the user is told how to kill its kernel."""
+"""Seconds that a cell has to end before the user learns how to kill the kernel."""
 
 
 class Stopping:
-    """Knows when the user last stopped something."""
+    """Remembers when the user last stopped something."""
 
     def __init__(self, app: TerminalApp[int], session: Session) -> None:
         self._app = app
@@ -25,7 +25,7 @@ class Stopping:
         self._stopped_at = 0.0
 
     def stop(self) -> None:
-        """Stop the model or the cell; once more within two seconds offers to kill the kernel."""
+        """Stop the model or the cell; a second call within two seconds offers to kill the kernel."""
         if self._session.cell_runs and time.monotonic() - self._stopped_at < SECOND_STOP:
             self.ask_to_kill()
             return
@@ -35,7 +35,7 @@ class Stopping:
                 self._app.set_timer(REACTION, self._tell_of_kill)
 
     def ask_to_kill(self) -> None:
-        """Kill the kernel, after a question."""
+        """Ask whether to kill the kernel."""
         from mahtab_tui.tui.screens.confirm import Confirm
 
         def chosen(sure: bool | None) -> None:
@@ -46,7 +46,7 @@ class Stopping:
         self._app.push_screen(Confirm(question, yes="Kill", no="Wait"), chosen)
 
     def _tell_of_kill(self) -> None:
-        """Tell what stopping a cell once more does, if it goes on."""
+        """Say how to kill the kernel, if the cell is still running."""
         if self._session.cell_runs:
             self._stopped_at = time.monotonic()
-            self._app.tell("The cell goes on. Stop it again within two seconds to kill the kernel; you are asked first.", "warning")
+            self._app.tell("The cell is still running. Stop it again within two seconds to kill the kernel; you are asked first.", "warning")

@@ -1,4 +1,4 @@
-"""A picture in the program that the system shows pictures with."""
+"""Opens pictures in the system's viewer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mahtab_tui.kernel.base import KernelError
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    """Write a picture to a temporary file and open that; returns its path. Raises `KernelError` with a sentence where there is no way to."""
+    """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with a sentence if that fails."""
     command = viewer(os.environ)
     if command is None:
         raise KernelError("No program was found that opens pictures here. Ctrl+S saves it.")
     try:
-        with tempfile.NamedTemporaryFile(prefix="mahtab-picture-", suffix=suffix, delete=False) as file:  # it is read after this has ended
+        with tempfile.NamedTemporaryFile(prefix="mahtab-picture-", suffix=suffix, delete=False) as file:  # the viewer reads it later
             file.write(content)
         nothing = subprocess.DEVNULL
         process = subprocess.Popen([command, file.name], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
@@ -30,7 +30,7 @@ def open_picture(content: bytes, suffix: str) -> str:
 
 
 def viewer(environment: Mapping[str, str]) -> str | None:
-    """What opens files; None without a desktop: it would be a program for the terminal, which is ours."""
+    """Find the program that opens files; None without a desktop, where it would take over our terminal."""
     if sys.platform == "darwin":
         return shutil.which("open")
     if "WSL_DISTRO_NAME" in environment:

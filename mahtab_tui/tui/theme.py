@@ -1,4 +1,4 @@
-"""The two palettes of our own, by role. Styles and strips name roles, never colours."""
+"""Our two themes, with colours by role. Styles and strips name roles, never colours."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ MAHTAB_DAY = Theme(
 )
 
 GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
-"""The colours of other agents."""
+"""The colours of agents."""
 
 ROLES = tuple(_NIGHT)
-"""Names of the theme variables that only our own themes define; `role_variables` gives them to every other theme."""
+"""The theme variables that only our own themes define; `role_variables` derives them for others."""
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
-    """The roles for any theme: its own where it has them, else derived from its standard colours."""
+    """The roles of a theme: its own if it defines them, else derived from its standard colours."""
     derived = {
         "person": theme.primary,
         "model": theme.secondary or theme.accent or theme.primary,

@@ -1,4 +1,4 @@
-"""An error that ends a thread of the program is said in one piece, instead of being printed under the screen."""
+"""Reports errors that end a thread, instead of printing them over the screen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
-    """Within the block, tell of each thread that an error ends; on that thread."""
+    """Within the block, report each thread that an error ends; `tell` is called on that thread."""
 
     def failed(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
@@ -18,7 +18,7 @@ def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
         name = failure.thread.name if failure.thread is not None else "unknown"
         lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
         tell(
-            f"An error has ended a part of mahtab-tui, its thread {name!r}. If something no longer works, leave, and come back with --continue."
+            f"An error has ended the thread {name!r} of mahtab-tui. If something no longer works, leave, and come back with --continue."
             f"\n{''.join(lines).rstrip()}"
         )
 

@@ -1,4 +1,4 @@
-"""What comes from the terminal: keys that were typed before the screen was there count as if it had been, and its answers are no keys."""
+"""The driver: keeps keys that were typed before the screen was up, and separates the terminal's answers from keys."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
 
 _CHUNK = 4096
 _SILENCE = 0.1
-"""Seconds after which a key that may have been the beginning of something longer is one."""
+"""Seconds after which a key that could begin a sequence counts as a key."""
 
 
 class TypedAheadDriver(LinuxDriver):
-    """Until a program takes the keys over, the terminal collects them as lines, whose Enter it hands on as a line feed: Ctrl+J."""
+    """Translates early keys: until a program reads single keys, the terminal collects lines, and Enter arrives as a line feed, which is Ctrl+J."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._before = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
-        """How pictures are to be drawn."""
+        """How to draw pictures."""
         self.answers = TerminalAnswers()
         self.stops = 0
-        """How often the terminal was left."""
+        """How often the application left the terminal."""
         self._left = False
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
 
     def write(self, data: str) -> None:
-        """What Textual has made: the next picture of the screen, or a command to the terminal."""
+        """Write what Textual makes: the screen, or a command to the terminal."""
         super().write(let_out(data))
 
     def send(self, data: str) -> None:
-        """What this application has made for the terminal itself: graphics, questions, a notification. Never text from outside."""
+        """Write what this application makes for the terminal: graphics, queries, notifications. Never text from outside."""
         super().write(data)
 
     def stop_application_mode(self) -> None:
@@ -60,7 +60,7 @@ class TypedAheadDriver(LinuxDriver):
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        if self._auto_restart and self._left:  # one that was stopped without being asked still has the terminal
+        if self._auto_restart and self._left:  # after SIGSTOP the application still has the terminal
             self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
 
@@ -69,7 +69,7 @@ class TypedAheadDriver(LinuxDriver):
         super().resume_application_mode()
 
     def close(self) -> None:
-        """End drawing. Ctrl+Z from now on is no longer for a screen that could come back."""
+        """Stop drawing, and restore the handlers of Ctrl+Z."""
         super().close()
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -77,14 +77,14 @@ class TypedAheadDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         try:
             self._read_keys()
-        except Exception as error:  # the thread's outermost frame: without keys the screen has to end
+        except Exception as error:  # the thread's outermost frame: without keys the application has to end
             self._app.call_later(self._app._handle_exception, error)
 
     def _read_keys(self) -> None:
-        """As Textual's own; only the terminal's answers, and what is no key, are taken out before keys are made of what comes."""
+        """Read keys as Textual does, but remove the terminal's answers, and what is no key, first."""
         parser, sequences = KeyParser(self._debug), KeySequences()
         decode = getincrementaldecoder("utf-8")("replace").decode
-        # What waits now, where keys have only just begun to come as they are, was typed before.
+        # What is waiting now was typed before single keys could be read.
         before = self.input_tty
         wait = 0.0
         while not self.exit_event.is_set():
@@ -94,7 +94,7 @@ class TypedAheadDriver(LinuxDriver):
             else:
                 typed = decode(os.read(self.fileno, _CHUNK))
                 typed = sequences.take(self._without_answers(typed.replace("\n", "\r") if before else typed))
-            if typed:  # the parser takes an empty text for the end
+            if typed:  # the parser treats an empty text as the end of input
                 for event in parser.feed(typed):
                     self.process_message(event)
             if silent:
@@ -112,7 +112,7 @@ class TypedAheadDriver(LinuxDriver):
         return typed
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None:
-        """Ask the terminal what it has, once; `answered` is called on another thread when it has said so, which may be never."""
+        """Ask the terminal once which graphics it has. `answered` is called on another thread when it answers, which may be never."""
         self._answered = answered
         if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and not _can_be_asked()):
             return
@@ -121,14 +121,14 @@ class TypedAheadDriver(LinuxDriver):
 
     @property
     def graphics(self) -> Protocol | None:
-        """What pictures are drawn by; None: half blocks."""
+        """The protocol that draws pictures; None for half blocks."""
         if self.pictures == "auto":
             return None if self.answers.awaited else self.answers.protocol
         return None if self.pictures == "blocks" else self.pictures
 
     @property
     def cell_size(self) -> tuple[int, int] | None:
-        """Pixels of a cell, width and height; None where the terminal does not say."""
+        """Width and height of a cell in pixels; None if the terminal does not tell."""
         try:
             rows, columns, width, height = struct.unpack("4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8)))
         except OSError:
@@ -139,6 +139,6 @@ class TypedAheadDriver(LinuxDriver):
 
 
 def _can_be_asked() -> bool:
-    """Whether the terminal leaves alone what it does not know, and hands on what a picture is drawn by."""
+    """Whether the terminal ignores unknown queries, and passes graphics on."""
     term = os.environ.get("TERM", "")
     return not term.startswith(("tmux", "screen", "linux", "dumb")) and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"

@@ -35,7 +35,7 @@ def test_the_end_of_a_long_cell_and_code_that_waits_ring_for_who_looks_away(star
     screen.wait("kernel .*idle")
     bell, words = calls(screen)
     assert bell == BELL
-    assert words.startswith(b"Cell 2 has ended after 1")
+    assert words.startswith(b"Cell 2 ended after 1")
     screen.enter("`go")
     screen.wait("waits for you")
     assert calls(screen)[2:] == [BELL, b"Code waits for your approval"]

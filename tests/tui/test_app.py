@@ -229,7 +229,7 @@ async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Ca
         await pilot.pause()
         app.editor.text = "kept"
         await pilot.press("f4")
-        await until(pilot, lambda: any("cannot go through a file" in notification.message for notification in app._notifications))
+        await until(pilot, lambda: any("cannot be written to a file" in notification.message for notification in app._notifications))
         assert app.editor.text == "kept"
 
 

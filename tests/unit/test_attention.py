@@ -17,8 +17,8 @@ def record(tag: str, **attrs: Any) -> Record:
 
 
 WORTH_IT = [
-    (record(tags.USER_REPL_OUT, cell=3, duration=LONG), "Cell 3 has ended after 10 s"),
-    (record(tags.ASSISTANT_REPL_OUT, cell=4, duration=75.4), "Cell 4 has ended after 75 s"),
+    (record(tags.USER_REPL_OUT, cell=3, duration=LONG), "Cell 3 ended after 10 s"),
+    (record(tags.ASSISTANT_REPL_OUT, cell=4, duration=75.4), "Cell 4 ended after 75 s"),
     (record(tags.APPROVAL, state="waiting"), "Code waits for your approval"),
     (record(tags.RLM_CALL, event="fan-out", node="1", state="waiting"), "A search asks before it makes many calls"),
 ]

@@ -268,7 +268,7 @@ def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> N
 def test_edit_says_what_is_wrong_with_the_editor(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(project))
     done = run("edit")
-    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: There is no editor: set EDITOR.\n")
+    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: No editor was found: set EDITOR.\n")
     monkeypatch.setenv("EDITOR", "./missing")
     done = run("edit")
     assert (done.exit_code, done.stderr) == (1, "mahtab-tui: ./missing cannot be started: No such file or directory.\n")

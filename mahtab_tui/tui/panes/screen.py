@@ -38,7 +38,7 @@ from mahtab_tui.tui.widgets.queue_row import QueueRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.jumper import Target
+    from mahtab_tui.tui.jumper import JumpTarget
     from mahtab_tui.tui.panes.search_tree import SearchTreePane
 
 _OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
@@ -312,13 +312,13 @@ class Panes(Screen[None]):
         else:
             self.editor.find()
 
-    def jump_targets(self) -> list[Target]:
+    def jump_targets(self) -> list[JumpTarget]:
         """Return the targets of jump mode: the panes, and the row that waits for the user."""
-        from mahtab_tui.tui.jumper import Target
+        from mahtab_tui.tui.jumper import JumpTarget
 
         panes, seen = {**self._panes, "r": self.search_tree}, self._seen()
-        targets = [Target(letter, pane, letter not in seen) for letter, pane in panes.items()]
-        return targets if self.asking_row is None else [*targets, Target(WAITING, self.asking_row)]
+        targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
+        return targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
 
     def go_to(self, pane: Widget | None) -> None:
         """Focus a pane; show it first if it is hidden."""

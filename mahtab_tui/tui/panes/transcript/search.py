@@ -10,7 +10,7 @@ from mahtab_tui.tui.panes.transcript.marker import Marker, can_be_marked
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.viewport import Viewport
 from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
-from mahtab_tui.tui.patterns import Pattern, TooSlow
+from mahtab_tui.tui.patterns import Pattern, PatternTimeout
 
 
 class SearchMatch(NamedTuple):
@@ -31,7 +31,7 @@ class SearchTexts:
         return [0 if entry.hidden else self._text(entry).count(sought) for entry in entries]
 
     def matches(self, entries: Sequence[Entry], pattern: Pattern) -> list[int]:
-        """Count the matches of a case-insensitive pattern. Raises `TooSlow`."""
+        """Count the matches of a case-insensitive pattern. Raises `PatternTimeout`."""
         return [len(spans) for spans in pattern.spans_of_all("" if entry.hidden else self._text(entry) for entry in entries)]
 
     def _text(self, entry: Entry) -> str:
@@ -52,7 +52,7 @@ def match_of(number: int, counts: Sequence[int]) -> SearchMatch:
 
 
 def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
-    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it. Raises `TooSlow`."""
+    """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it. Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
     before, nearest = 0, 0
     for number, spans in enumerate(pattern.spans_of_all(rows[number].text for number in range(len(rows)))):
@@ -110,6 +110,6 @@ class TranscriptSearch:
             self._marker.entry = entry
         try:
             place = row_of(found, window, pattern)
-        except TooSlow:  # rows may take longer than the text that was searched
+        except PatternTimeout:  # rows may take longer than the text that was searched
             place, self.pattern = RowPosition(found.entry, 0), None
         return f"{at + 1:,} of {total:,}", window.row_of(place)

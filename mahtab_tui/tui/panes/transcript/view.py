@@ -24,7 +24,7 @@ from mahtab_tui.tui.panes.transcript.search import TranscriptSearch
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
 from mahtab_tui.tui.panes.transcript.viewport import TITLE_HEIGHT, Viewport
 from mahtab_tui.tui.panes.transcript.window import RowPosition
-from mahtab_tui.tui.patterns import TooSlow
+from mahtab_tui.tui.patterns import PatternTimeout
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.palette import BOLD, REVERSE, Palette, palette_of
 from mahtab_tui.tui.rows.row import Row
@@ -167,7 +167,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if self.search.pattern is not None and (self.has_focus or self.search.open):
             try:
                 drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
-            except TooSlow:  # rows may take longer than the text that was searched
+            except PatternTimeout:  # rows may take longer than the text that was searched
                 self.search.pattern = None
         strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
         entry = self.viewport.transcript.entries[place.entry]
