@@ -18,7 +18,7 @@ _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
     "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
 }
-_REPLACING = "Enter replaces your earlier input and removes what came after it from the conversation · Escape cancels"
+_REPLACING = "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
 
 PAUSE = 0.15
 """Seconds without a key before the mentions in a question are looked up."""
