@@ -68,7 +68,7 @@ class ActionMenu(Dialog[str | None]):
 
     def _row(self, number: int) -> Content:
         command = self.commands[number]
-        key = f" {self._keys[number][0]}{' ↵' if command.confirm else ''}"
+        key = f" {self._keys[number][0].replace('ctrl+', '^')}{' ↵' if command.confirm else ''}"
         return Content.assemble((key.ljust(_KEYS), "$accent"), one_line(command.title).ljust(_TITLES), (one_line(command.help), "$muted"))
 
     def on_key(self, event: Key) -> None:
