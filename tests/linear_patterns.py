@@ -1,4 +1,4 @@
-"""Tries each regular expression of a part of the program on texts that would keep a quadratic one busy for minutes. Run as a program.
+"""Tries each regular expression of parts of the program on texts that would keep a quadratic one busy for minutes. Run as a program.
 
 A text is a piece of what the pattern matches, again and again, behind a beginning and before an end that does not fit. The pieces are made
 from the pattern itself, so a new pattern is tried as soon as it is there.
@@ -153,5 +153,5 @@ def give_up(number: int, frame: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGVTALRM, give_up)
-    tried = list(patterns(sys.argv[1]))
+    tried = [found for part in sys.argv[1:] for found in patterns(part)]
     print("\n".join(filter(None, map(stuck, tried))) or f"{len(tried)} patterns, none is stuck")
