@@ -7,16 +7,20 @@ with the program as it is installed.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import marshal
+import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 CLIENT = """\
 import marshal, os, socket, sys
@@ -53,22 +57,55 @@ def command() -> list[str]:
 
 
 class Forked:
-    """A program on a terminal, of which `terminal` is the program's end."""
+    """A program with three files: stdin, stdout and stderr; `on_terminal`: they are the program's end of a terminal of its own."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, terminal: int) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, files: Sequence[int], *, on_terminal: bool = True
+    ) -> None:
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(_server()[0])
         self._file = self._connection.makefile("rwb")
-        socket.send_fds(self._connection, [b"program"], [terminal] * 3)
-        marshal.dump((list(arguments), dict(environment), str(folder), True), self._file)
+        socket.send_fds(self._connection, [b"program"], list(files))
+        marshal.dump((list(arguments), dict(environment), str(folder), on_terminal), self._file)
         self._file.flush()
         self.pid: int = marshal.load(self._file)
 
-    def wait(self, *, block: bool) -> int | None:
-        """Its exit code (negative: the signal), or None while it goes on. Not to be called again after that."""
-        if not block and not select.select([self._connection], [], [], 0)[0]:
+    def wait(self, *, block: bool, seconds: float | None = None) -> int | None:
+        """Its exit code (negative: the signal), or None while it goes on, or so many seconds later. Not to be called again after a code."""
+        if not select.select([self._connection], [], [], seconds if block else 0)[0]:
             return None
         code: int = marshal.load(self._file)
         self._file.close()
         self._connection.close()
         return code
+
+
+class Piped(NamedTuple):
+    """A program that reads from and writes to pipes, as `subprocess.Popen` starts it."""
+
+    program: Forked
+    stdin: TextIO
+    stdout: TextIO
+
+    @property
+    def pid(self) -> int:
+        return self.program.pid
+
+    def wait(self, seconds: float = 60.0) -> int | None:
+        """Its exit code (negative: the signal), or None if it goes on for longer."""
+        return self.program.wait(block=True, seconds=seconds)
+
+
+@contextlib.contextmanager
+def piped(*arguments: str) -> Iterator[Piped]:
+    """Start the program in the current folder; it is ended with the block."""
+    (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
+    program = Forked(arguments, os.environ, Path.cwd(), [its_stdin, its_stdout, 2], on_terminal=False)
+    os.close(its_stdin)
+    os.close(its_stdout)
+    with os.fdopen(stdin, "w") as into, os.fdopen(stdout) as out:
+        try:
+            yield Piped(program, into, out)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(program.pid, signal.SIGKILL)

@@ -79,7 +79,7 @@ class Terminal:
         if warm:
             self._fd, terminal = os.openpty()
             fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-            self._forked = Forked(argv, environment, cwd or Path.cwd(), terminal)
+            self._forked = Forked(argv, environment, cwd or Path.cwd(), [terminal] * 3)
             self.pid = self._forked.pid
             os.close(terminal)
             return

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.waiting import alive, wait_for
+from tests.warm import piped
 
 ENDS = ["SIGTERM", "SIGHUP", "SIGKILL", "closed terminal"]
 
@@ -80,10 +80,11 @@ def test_what_a_running_cell_has_started_ends_with_the_program(start: Start, how
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_question_without_a_screen_leaves_nothing_behind(project: Path, temporary: Path, claude: FakeClaude, number: signal.Signals) -> None:
-    with subprocess.Popen([*PROGRAM, "ask", "hello", "--model", "claude"], cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:
+    with piped("ask", "hello", "--model", "claude") as program:
+        program.stdin.close()
         wait_for(lambda: claude.prompts)
-        program.send_signal(number)
-        assert program.wait(60) == -number
+        os.kill(program.pid, number)
+        assert program.wait() == -number
     wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
 
@@ -95,13 +96,13 @@ def test_what_a_cell_of_a_question_without_a_screen_has_started_ends_with_it(
 ) -> None:
     start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid)); "
     model = replay(f"```python\n{start}pathlib.Path('new').rename('child'); {code}\n```")
-    words = [*PROGRAM, "ask", "go", "--model", model, "--approval", "auto"]
-    with subprocess.Popen(words, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+    with piped("ask", "go", "--model", model, "--approval", "auto") as program:
+        program.stdin.close()
         wait_for((project / "child").exists)
         child = int((project / "child").read_text())
         try:
-            program.send_signal(number)
-            assert program.wait(60) == -number
+            os.kill(program.pid, number)
+            assert program.wait() == -number
             wait_for(lambda: not alive(child), 20)
         finally:
             if alive(child):

@@ -5,7 +5,10 @@ The names in capitals, `call` and `library` come from `canaries.Canaries.prelude
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
 
 
 class Escape(NamedTuple):
@@ -257,3 +260,8 @@ ESCAPES = [*_FILES, *_ENVIRONMENT, *_NETWORK, *_PROCESSES, *_OTHERS, *_SYSTEM]
 
 ATTACKS = [*(one._replace(works=False) for one in [*_FORGED, *_EXHAUSTION])]
 """To take the engine, or the machine, down."""
+
+
+def some_quick(escapes: Iterable[Escape]) -> list[Any]:
+    """Parameters of a test: a fifth of them, of each kind some, is for every run; all are tried by the slow tests."""
+    return [pytest.param(one, id=one.name, marks=[pytest.mark.slow] if n % 5 else []) for n, one in enumerate(escapes)]

@@ -21,7 +21,7 @@ from mahtab_tui.sandbox.monty_prelude import GAPS, MODULES
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.text import Document, Text
 from tests.integration.canaries import Canaries, canaries
-from tests.integration.escapes import ESCAPES, Escape
+from tests.integration.escapes import ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, printed, run
 from tests.integration.test_sandbox_snippets import SNIPPETS, Snippet, play
 from tests.waiting import alive, descendants, ticks, wait_for
@@ -107,7 +107,7 @@ async def test_what_the_prompt_says_is_missing_is_missing(sandbox: Sandbox, code
     assert (await run(sandbox, code)).status == "error"
 
 
-@pytest.mark.parametrize("escape", ESCAPES, ids=lambda one: one.name)
+@pytest.mark.parametrize("escape", some_quick(ESCAPES))
 async def test_nothing_gets_out(escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]) -> None:
     node = RecordingNode()
     sandbox = await sandboxes.start(Text.root("text"), node)

@@ -19,7 +19,7 @@ from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes
 from mahtab_tui.sandbox.text import Text
 from tests.integration.canaries import Canaries, canaries
-from tests.integration.escapes import ATTACKS, ESCAPES, Escape
+from tests.integration.escapes import ATTACKS, ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, run
 
 _OPEN_SEATS = """
@@ -70,7 +70,7 @@ def _pid(sandbox: Any) -> int | None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("escape", [*ESCAPES, *ATTACKS], ids=lambda one: one.name)
+@pytest.mark.parametrize("escape", some_quick([*ESCAPES, *ATTACKS]))
 async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]) -> None:
     node = WaryNode()
     sandbox = await sandboxes.start(Text.root("text"), node)
@@ -93,6 +93,7 @@ async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, can
     await bystander.close()
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSandboxes, canary: Canaries) -> None:
     bystander = await sandboxes.start(Text.root("other"), RecordingNode())
@@ -114,7 +115,7 @@ async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSand
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
-@pytest.mark.parametrize("escape", [one for one in ESCAPES if one.works], ids=lambda one: one.name)
+@pytest.mark.parametrize("escape", some_quick(one for one in ESCAPES if one.works))
 def test_the_canaries_notice_it_without_a_sandbox(escape: Escape, canary: Canaries) -> None:
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", _OPEN_SEATS, canary.prelude() + escape.code]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM
 from tests.waiting import alive, wait_for
+from tests.warm import Piped, piped
 
 CODES = {
     "waits": "time.sleep(1000)",
@@ -23,20 +22,15 @@ CODES = {
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 def test_a_signal_ends_a_server_whose_code_runs(project: Path, number: signal.Signals, code: str) -> None:
-    with subprocess.Popen([*PROGRAM, "mcp"], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            pid = worker_of(server, code)
-            os.kill(server.pid, number)
-            assert server.wait(60) == -number
-            wait_for(lambda: not alive(pid))
-        finally:
-            server.kill()
+    with piped("mcp") as server:
+        pid = worker_of(server, code)
+        os.kill(server.pid, number)
+        assert server.wait() == -number
+        wait_for(lambda: not alive(pid))
 
 
-def worker_of(server: subprocess.Popen[str], code: str) -> int:
+def worker_of(server: Piped, code: str) -> int:
     """Have a server run some code; returns the process that does, once it does. Its stdin stays open."""
-    assert server.stdin is not None
-    assert server.stdout is not None
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     code = f"import os, time, pathlib; pathlib.Path('pid.new').write_text(str(os.getpid())); os.replace('pid.new', 'pid')\n{code}"
     messages: list[dict[str, object]] = [

@@ -58,7 +58,10 @@ def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def sheets_parsed_once() -> Iterator[None]:
-    """A style sheet is parsed once for all applications, as long as its text and the theme's variables are the same."""
+    """A style sheet is parsed once for all applications, as long as its text and the theme's variables are the same.
+
+    And a rule's own hash, which is asked for millions of times, is that of any object, which it returns in Python.
+    """
     parse = Stylesheet._parse_rules
     known: dict[object, list[RuleSet]] = {}
 
@@ -70,6 +73,7 @@ def sheets_parsed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "_parse_rules", once)
+        patch.setattr(RuleSet, "__hash__", object.__hash__)
         yield
 
 

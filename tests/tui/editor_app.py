@@ -155,9 +155,11 @@ def app_of(pilot: Pilot[None]) -> EditorApp:
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     """Wait for what another thread or a timer does."""
     end = time.monotonic() + 60
+    pause = 0.01
     while not holds():
         assert time.monotonic() < end, "it did not come about"
-        await pilot.pause(0.01)
+        await pilot.pause(pause)
+        pause = min(1.5 * pause, 0.1)
 
 
 def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:

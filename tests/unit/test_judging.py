@@ -108,7 +108,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_questions_of_every_kind_end_as_with_a_check_of_its_own(desk: Desk, kind: str) -> None:
     make, checked_calls, calls = KINDS[kind]
-    for number in range(len(ERRORS)):
+    for number in range(len(ERRORS) if kind.startswith("an error") else 3):
         script = make(number)
         if script.decision != Decision("run"):
             desk._reactions.clear()

@@ -222,5 +222,5 @@ def test_the_bars_of_rich_are_a_line_each() -> None:
 @pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
 def test_erasing_before_the_cursor_again_and_again_takes_no_longer_for_a_wide_line(erase: str) -> None:
     output = TerminalOutput()
-    output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 1_000_000)
+    output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 300_000)
     assert output.text()[0].strip() in ("", "x")

@@ -13,7 +13,8 @@ options             looks up an option that was clicked and has been removed    
 palette             raises on a second dismissal, on clicks outside a screen that   issue 4884
                     has become smaller, on pages of a list without a size
 removable           mounts, resizes and ticks widgets that are being removed        -
-key_line            styles each key of the footer three times                       -
+key_line            makes the footer anew whenever the focus moves; styles each of  -
+                    its keys three times
 
 Four workarounds are methods of the classes that need them: `CodeArea` (frees a document's tree, respects a maximum height in vh, scrolls to the
 cursor, keeps the cursor on a line after an undo), `Dialog.dismiss` (a second dismissal, issue 4884), `TerminalApp` (presses on a removed widget,
