@@ -64,11 +64,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow tests come last."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
-
-
 def pytest_make_parametrize_id(val: object) -> str | None:
     """A long text is not its own name: a test's name goes from process to process, and into the environment of what it starts."""
     return ascii(val)[:60] if isinstance(val, str | bytes) and len(val) > 100 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.guard import ScreenGuard
+from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import ToldSession
 
 
@@ -144,6 +146,22 @@ def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
     yield make
     for session in sessions:
         session.close()
+
+
+@pytest.fixture(scope="module")
+def looked_into(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToldSession]:
+    """A session with a kernel, which all tests of a module share: each makes its variables anew."""
+    with contextlib.chdir(tmp_path_factory.mktemp("looked_into")):
+        session = ToldSession(load_settings(model="demo"), [])
+        session.start_kernel()
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def screens_app(looked_into: ToldSession) -> Callable[[], SessionScreensApp]:
+    """An application for screens alone over `looked_into`."""
+    return lambda: SessionScreensApp(looked_into)
 
 
 @pytest.fixture

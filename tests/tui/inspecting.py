@@ -13,9 +13,10 @@ from textual.widgets import Static
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.inspector import InspectorScreen
 from tests.tui.editor_app import until
+from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import drawn
 
-MakeApp = Callable[..., MahtabApp]
+MakeApp = Callable[..., MahtabApp | SessionScreensApp]
 
 
 def inspector(pilot: Pilot[int]) -> InspectorScreen:
@@ -44,17 +45,18 @@ def ran(app: App[int]) -> list[str]:
 async def look(pilot: Pilot[int], code: str, name: str) -> None:
     """Run a cell in a real kernel, open a variable, and wait until its view stands."""
     app = pilot.app
-    assert isinstance(app, MahtabApp)
-    await drawn(pilot)
-    await asyncio.to_thread(app.session.start_kernel)
+    if isinstance(app, MahtabApp):
+        await drawn(pilot)
+        await asyncio.to_thread(app.session.start_kernel)
+    assert isinstance(app, MahtabApp | SessionScreensApp)
     await asyncio.to_thread(app.session.cells.run, code)
     await app.push_screen(InspectorScreen(name, app.session.look(), ran(app).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))
 
 
 @asynccontextmanager
-async def looking_at(app: MahtabApp, code: str, name: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
-    """The program on a screen of so many cells, with what `look` opens."""
+async def looking_at(app: MahtabApp | SessionScreensApp, code: str, name: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
+    """An application on a screen of so many cells, with what `look` opens."""
     async with app.run_test(size=size) as pilot:
         await look(pilot, code, name)
         yield pilot

@@ -13,17 +13,16 @@ from textual.pilot import Pilot
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import Completion
-from mahtab_tui.tui.app import MahtabApp, style_sheets
+from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.node_actions import CallSelection
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.search_tree.pane import SearchTreePane
 from mahtab_tui.tui.screens.node import NodeScreen
-from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.hostile import HOSTILE
 from tests.records import made
+from tests.tui.screens_app import ScreensApp
 from tests.tui.search_story import LIMITS, Scribe
 from tests.tui.story import IDLE, ToldSession, change, drawn
 
@@ -90,18 +89,6 @@ def search(text: str, number: int) -> Iterator[Record]:
 every_text = pytest.mark.parametrize("texts", [pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n % 5 else []) for n in range(10)])
 
 
-class GatedApp(TerminalApp[None]):
-    """Screens behind the gate, over nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(css_path=list(style_sheets()))
-        self.register_theme(MAHTAB)
-        self.theme = MAHTAB.name
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
-
-
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
     told = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
@@ -165,7 +152,7 @@ async def test_questions_and_choices(texts: list[str]) -> None:
     from mahtab_tui.tui.screens.listing import ChooseOne
     from mahtab_tui.tui.screens.prompt import Prompt
 
-    async with GatedApp().run_test(size=(120, 40)) as pilot:
+    async with ScreensApp().run_test(size=(120, 40)) as pilot:
         for text in texts:
             for screen in (Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No"), ChooseOne(text, [text], text)):
                 await pilot.app.push_screen(screen)

@@ -16,13 +16,14 @@ from mahtab_tui.tui.screens.inspector.table_view import TableView
 from mahtab_tui.tui.screens.inspector.view import View
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
+from tests.tui.screens_app import SessionScreensApp
 
 FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
 
 
 async def cell(app: App[int], code: str) -> None:
     """Run a cell while the screen is open."""
-    assert isinstance(app, MahtabApp)
+    assert isinstance(app, MahtabApp | SessionScreensApp)
     await asyncio.to_thread(app.session.cells.run, code)
 
 
@@ -31,8 +32,8 @@ async def says(pilot: Pilot[int], wanted: str) -> None:
     await until(pilot, lambda: wanted in shown(pilot, "status"))
 
 
-async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "old", "row 1 of 1,000")
         await cell(app, "df = pd.DataFrame({'new': range(1000, 2000), 'b': 1})")
@@ -43,8 +44,8 @@ async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_agai
         await reads(pilot, "new", "1999", "row 1,000 of 1,000")
 
 
-async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, "d = {'k': ['old']}", "d") as pilot:
         await reads(pilot, "'k'")
         await cell(app, "d = {'k': ['new', 'er']}")
@@ -56,8 +57,8 @@ async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_aga
         await reads(pilot, "2 items")
 
 
-async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
         await cell(app, "df.drop(index=range(0, 500), inplace=True)")
@@ -68,8 +69,8 @@ async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(m
         await until(pilot, lambda: ["500", "500", "1"] in [line.split() for line in lines(pilot)])
 
 
-async def test_columns_that_were_inserted_in_place_are_told(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_columns_that_were_inserted_in_place_are_told(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000")
         await cell(app, "df.insert(0, 'first', -7)")
@@ -80,8 +81,8 @@ async def test_columns_that_were_inserted_in_place_are_told(make_app: MakeApp) -
         await reads(pilot, "first", "-7")
 
 
-async def test_what_is_unfolded_and_becomes_something_else_is_folded(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_what_is_unfolded_and_becomes_something_else_is_folded(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, "d = {'a': [10, 20], 'b': 1}", "d") as pilot:
         await pilot.press("right")
         await reads(pilot, "▾ 'a'", "20", "1 of 4")
@@ -90,8 +91,8 @@ async def test_what_is_unfolded_and_becomes_something_else_is_folded(make_app: M
         await reads(pilot, "↺ 'a'", "1 of 2")
 
 
-async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
+async def test_a_second_enter_of_the_same_bunch_walks_once(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         view = inspector(pilot).view
         assert view is not None
@@ -102,8 +103,8 @@ async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) ->
         assert inspector(pilot).labels == ["d", "'a'"]
 
 
-async def test_a_view_that_is_left_before_it_stands_never_comes(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
+async def test_a_view_that_is_left_before_it_stands_never_comes(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         await pilot.press("enter")
         await reads(pilot, "d › 'a'", "'b'")
@@ -128,7 +129,7 @@ async def test_a_kernel_that_dies_is_told_and_the_next_one_is_asked(make_app: Ma
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
-async def test_columns_after_one_without_figures_have_theirs(make_app: MakeApp) -> None:
+async def test_columns_after_one_without_figures_have_theirs(screens_app: MakeApp) -> None:
     """A column whose type nobody here knows has none."""
     code = """
 import numpy as np, pandas as pd
@@ -148,30 +149,30 @@ class Shapes(ExtensionArray):
     def isna(self): return np.zeros(len(self), bool)
 df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
 """
-    async with looking_at(make_app(), code, "df") as pilot:
+    async with looking_at(screens_app(), code, "df") as pilot:
         await reads(pilot, "shape", "size", "?", "2.5", "█")
         await pilot.press("right")
         await says(pilot, "1.5 … 2.5, mean 2")
 
 
-async def test_a_table_without_columns_says_so(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df") as pilot:
+async def test_a_table_without_columns_says_so(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df") as pilot:
         await reads(pilot, "It has no columns.", "row 1 of 3")
         await pilot.press("s", "o", "end", "enter", "down")
         await says(pilot, "row 2 of 3")
 
 
-async def test_names_of_types_and_keys_are_only_text(make_app: MakeApp) -> None:
+async def test_names_of_types_and_keys_are_only_text(screens_app: MakeApp) -> None:
     code = "import pyarrow as pa; t = pa.table({'a\\x1b]0;x\\x07b': pa.array([{'[bold]\\x1b[2Jf': 1}])}); d = {'t': t}"
-    async with looking_at(make_app(), code, "d") as pilot:
+    async with looking_at(screens_app(), code, "d") as pilot:
         await reads(pilot, "'t'")
         await pilot.press("enter")
         await reads(pilot, "struct<[bold]f: int64>", "row 1 of 1")
         assert not {"\x1b", "\x07"} & set("".join(lines(pilot)))
 
 
-async def test_a_long_way_and_wide_letters_stay_in_their_line(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}", "d") as pilot:
+async def test_a_long_way_and_wide_letters_stay_in_their_line(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "d = {'数' * 30: {'key': {'very long key ' * 5: {'t\\tab': [1] * 3}}}}", "d") as pilot:
         seen = [
             ("'key'", "◐ d › '数数", "dict  1 item"),
             ("'very long", "◐ d › … › 'key' ", "dict  1 item"),
@@ -187,8 +188,8 @@ async def test_a_long_way_and_wide_letters_stay_in_their_line(make_app: MakeApp)
             assert top.strip().startswith(way)
 
 
-async def test_all_characters_of_long_lines_with_high_numbers_are_seen(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t") as pilot:
+async def test_all_characters_of_long_lines_with_high_numbers_are_seen(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t") as pilot:
         await reads(pilot, "line 1")
         await pilot.press("end")
         await reads(pilot, "<199>", "1,200,001")
@@ -196,8 +197,8 @@ async def test_all_characters_of_long_lines_with_high_numbers_are_seen(make_app:
         assert "".join(rows) == "".join(f"<{n}>" for n in range(200))
 
 
-async def test_another_theme_and_another_size_redraw_what_is_open(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_another_theme_and_another_size_redraw_what_is_open(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
         await pilot.press("ctrl+end")

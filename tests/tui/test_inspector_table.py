@@ -14,16 +14,16 @@ df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": 
 """
 
 
-async def test_a_frame_is_seen_with_its_header_and_figures(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), FRAME, "df") as pilot:
+async def test_a_frame_is_seen_with_its_header_and_figures(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), FRAME, "df") as pilot:
         await reads(pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5")
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
         assert "—" in lines(pilot)[7]
 
 
-async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), FRAME, "df") as pilot:
+async def test_sorting_filtering_and_all_rows_again(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), FRAME, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "s")
         await reads(pilot, "[bold] ▼", "999")
@@ -34,8 +34,8 @@ async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
         await reads(pilot, "row 1 of 1,000", "—")
 
 
-async def test_the_last_row_is_one_key_away_and_a_cell_opens(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_the_last_row_is_one_key_away_and_a_cell_opens(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "499.5")
@@ -48,14 +48,14 @@ async def test_the_last_row_is_one_key_away_and_a_cell_opens(make_app: MakeApp) 
         await until(pilot, lambda: not isinstance(app.screen, InspectorScreen))
 
 
-async def test_a_variable_that_is_gone_is_told(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "x = 1", "nothing") as pilot:
+async def test_a_variable_that_is_gone_is_told(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "x = 1", "nothing") as pilot:
         assert shown(pilot, "status") == "There is no variable named nothing."
         assert inspector(pilot).view is None
 
 
-async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("slash", *"> many", "enter")
@@ -69,8 +69,8 @@ df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
 """
 
 
-async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by_choice(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by_choice(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "right", "slash", *"bonn", "enter")
@@ -95,8 +95,8 @@ async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by
         assert len(ran(app)) == 2
 
 
-async def test_what_is_seen_becomes_a_variable_by_a_cell(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_what_is_seen_becomes_a_variable_by_a_cell(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "s", "v")
@@ -109,8 +109,8 @@ async def test_what_is_seen_becomes_a_variable_by_a_cell(make_app: MakeApp) -> N
         assert result.output == "[4, 3, 2, 1]\n"
 
 
-async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), SEEN, "df") as pilot:
+async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), SEEN, "df") as pilot:
         await reads(pilot, "1 … 4, mean 2.5")
         assert not any("of all" in line for line in lines(pilot))
         await pilot.press("slash", *"> 2", "enter")
@@ -121,8 +121,8 @@ async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(mak
         assert not any("of all" in line for line in lines(pilot))
 
 
-async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube") as pilot:
         await reads(pilot, "slice")
         await pilot.press("full_stop")

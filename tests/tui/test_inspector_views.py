@@ -14,8 +14,8 @@ from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
 SIZE = (100, 30)
 
 
-async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE) as pilot:
+async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE) as pilot:
         await reads(pilot, "▸ '[bold]'", "list", "3 items", "↺ 'me'", "the object that contains it", "1 of 3")
         await pilot.press("right", "down", "down", "down", "right")
         await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
@@ -25,16 +25,16 @@ async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(make_app:
         await reads(pilot, "▸ '[bold]'", "1 of 3")
 
 
-async def test_a_list_of_ten_million_is_paged(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "n = list(range(10_000_000))", "n", SIZE) as pilot:
+async def test_a_list_of_ten_million_is_paged(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "n = list(range(10_000_000))", "n", SIZE) as pilot:
         await reads(pilot, "10,000,000 inside")
         await pilot.press("end")
         await reads(pilot, "9999999", "10,000,000 of 10,000,000")
 
 
-async def test_a_property_is_asked_only_on_demand(make_app: MakeApp) -> None:
+async def test_a_property_is_asked_only_on_demand(screens_app: MakeApp) -> None:
     code = "class P:\n    def __init__(self): self.asked = []\n    @property\n    def p(self):\n        self.asked.append(1)\n        return [7]\np = P()"
-    async with looking_at(make_app(), code, "p", SIZE) as pilot:
+    async with looking_at(screens_app(), code, "p", SIZE) as pilot:
         await reads(pilot, "(…)", "0 items")
         await pilot.press("down", "enter")
         await reads(pilot, "1 item")
@@ -44,8 +44,8 @@ async def test_a_property_is_asked_only_on_demand(make_app: MakeApp) -> None:
         await reads(pilot, "1 item", "(…)")
 
 
-async def test_a_text_is_coloured_searched_and_unwrapped(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)", "t", SIZE) as pilot:
+async def test_a_text_is_coloured_searched_and_unwrapped(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)", "t", SIZE) as pilot:
         await reads(pilot, '"k0"', "json", "line 1")
         await pilot.press("slash", *"k150", "enter")
         await reads(pilot, '"k150"', "/ k150")
@@ -55,8 +55,8 @@ async def test_a_text_is_coloured_searched_and_unwrapped(make_app: MakeApp) -> N
         await reads(pilot, "202  }")
 
 
-async def test_a_question_about_a_text_becomes_a_search_in_a_cell(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_a_question_about_a_text_becomes_a_search_in_a_cell(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, "logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
         await reads(pilot, "'today'")
         await pilot.press("enter")
@@ -65,8 +65,8 @@ async def test_a_question_about_a_text_becomes_a_search_in_a_cell(make_app: Make
         await until(pilot, lambda: ran(app) == ["rlm('what?', logs['today'])"])
 
 
-async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE) as pilot:
+async def test_a_long_text_is_fetched_where_it_is_seen(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE) as pilot:
         await reads(pilot, "5,000,010 characters", "line")
         await pilot.press("slash", *"needle", "enter")
         await reads(pilot, "1,000,001  the needle")
@@ -74,8 +74,8 @@ async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> Non
         await reads(pilot, "Not found in the text.")
 
 
-async def test_bytes_are_seen_in_hex_and_searched(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "b = bytes(range(256)) * 100 + b'needle'", "b", SIZE) as pilot:
+async def test_bytes_are_seen_in_hex_and_searched(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "b = bytes(range(256)) * 100 + b'needle'", "b", SIZE) as pilot:
         await reads(pilot, "00000000  00 01 02", "byte 0 of 25,606")
         await pilot.press("slash", *"0x6e6565", "enter")
         await reads(pilot, "6e 65 65 64 6c 65", "needle")
@@ -89,8 +89,8 @@ async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeAp
         assert not any("▐" in line or "▕" in line for line in lines(pilot)), "all of it is seen"
 
 
-async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)", "a", SIZE) as pilot:
+async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)", "a", SIZE) as pilot:
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
@@ -102,14 +102,14 @@ async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot
         await reads(pilot, "histogram")
 
 
-async def test_a_picture_is_drawn(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
+async def test_a_picture_is_drawn(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
 
 
-async def test_a_picture_opens_in_the_systems_viewer(make_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with looking_at(make_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
+async def test_a_picture_opens_in_the_systems_viewer(screens_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with looking_at(screens_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels")
         monkeypatch.setattr(picture_view, "HELD", 0.0)
@@ -119,15 +119,15 @@ async def test_a_picture_opens_in_the_systems_viewer(make_app: MakeApp, desktop:
         assert Path(desktop.read_text().strip()).read_bytes().startswith(b"\x89PNG")
 
 
-async def test_a_repr_that_misbehaves_is_told_in_a_sentence(make_app: MakeApp) -> None:
-    async with looking_at(make_app(), "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()", "bad", SIZE) as pilot:
+async def test_a_repr_that_misbehaves_is_told_in_a_sentence(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()", "bad", SIZE) as pilot:
         await pilot.press("3")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
 
 
-async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -> None:
-    app = make_app()
+async def test_an_object_is_exported_by_a_cell_that_is_seen(screens_app: MakeApp) -> None:
+    app = screens_app()
     async with looking_at(app, "conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
         await pilot.press("ctrl+s")
@@ -141,9 +141,9 @@ async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -
         assert "".join(result.output.split()) == '{"a":[1]}'
 
 
-async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(make_app: MakeApp) -> None:
+async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(screens_app: MakeApp) -> None:
     code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
-    async with looking_at(make_app(), code, "d") as pilot:
+    async with looking_at(screens_app(), code, "d") as pilot:
         await reads(pilot, "'key 3'")
         await pilot.press("slash", *"KEY", "space", *"2500", "enter")
         await reads(pilot, "2,501 of 3,000", "'key 2500'")

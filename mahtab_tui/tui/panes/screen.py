@@ -211,9 +211,11 @@ class Panes(Screen[None]):
             return
         narrow, searched = width < NARROW, self._searched
         seen, recursion = layout.side_seen(width, searched), layout.recursion_seen(searched)
-        self.set_class(narrow, "-narrow")
-        self.set_class(height < SHORT, "-short")
-        self.set_class(height < TINY, "-tiny")
+        sized = {"-narrow": narrow, "-short": height < SHORT, "-tiny": height < TINY}
+        if any(self.has_class(name) is not holds for name, holds in sized.items()):
+            for name, holds in sized.items():
+                self.set_class(holds, name, update=False)
+            self.update_node_styles()
         side = self.query_one("#side")
         side.display = seen
         self.query_one("#side-splitter").display = seen and not narrow

@@ -18,12 +18,14 @@ class KeyLine(Footer):
         self._made_of: list[tuple[object, ...]] | None = None
 
     async def recompose(self) -> None:
-        keys: list[tuple[object, ...]] = [active[1:] for active in self.screen.active_bindings.values() if active.binding.show]
-        if keys != self._made_of:
-            self._made_of = keys
+        if self.is_attached and self._keys() != self._made_of:
             await super().recompose()
 
+    def _keys(self) -> list[tuple[object, ...]]:
+        return [active[1:] for active in self.screen.active_bindings.values() if active.binding.show]
+
     def compose(self) -> ComposeResult:
+        self._made_of = self._keys() if self._bindings_ready else None
         for widget in super().compose():
             if isinstance(widget, FooterKey):
                 widget.set_reactive(FooterKey.compact, self.compact)

@@ -1,0 +1,31 @@
+"""Screens behind the gate, over nothing: for what needs no panes, and starts in a twentieth of their time."""
+
+from __future__ import annotations
+
+from mahtab_tui.session import Session
+from mahtab_tui.tui.app import style_sheets
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+
+
+class ScreensApp(TerminalApp[int]):
+    """Has our themes and style sheets."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self) -> None:
+        super().__init__(css_path=list(style_sheets()))
+        for theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(theme)
+        self.theme = MAHTAB.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+
+class SessionScreensApp(ScreensApp):
+    """Its screens look into a session, whose kernel has been started."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
