@@ -31,6 +31,19 @@ async def test_no_key_is_styled_again_once_it_stands(make_app: Callable[..., Mah
     assert not again
 
 
+async def test_the_keys_are_made_anew_only_when_they_change(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app(*story())
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        before = list(app.query(FooterKey))
+        app.screen.refresh_bindings()
+        await pilot.pause()
+        await pilot.pause()
+        assert list(app.query(FooterKey)) == before
+        app.set_keymap({"help": "f12"})
+        await until(pilot, lambda: any(key.key == "f12" for key in app.query(FooterKey)))
+
+
 def keys(pilot: Pilot[int]) -> list[str]:
     return [key.description for key in pilot.app.query(FooterKey)]
 
