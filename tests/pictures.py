@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-from mahtab_tui.llm.pictures import Picture
+from mahtab_tui.llm.pictures import EncodedPicture
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
@@ -42,7 +42,7 @@ def bomb(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1_000)) + chunk(b"IEND", b"")
 
 
-def seen(picture: Picture) -> Image.Image:
+def seen(picture: EncodedPicture) -> Image.Image:
     """What a model would see."""
     return decoded(picture.data)
 

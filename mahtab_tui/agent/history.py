@@ -29,7 +29,7 @@ class _Digest(NamedTuple):
     """Hash of the messages that it covers, which changes if the user takes something out."""
 
 
-class History:
+class MessageHistory:
     """The history of one conversation. A summary is made when there are too many questions or they are too long for the model, and used
     until a new one is needed, so that as little as possible changes from one question to the next."""
 

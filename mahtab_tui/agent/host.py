@@ -10,7 +10,7 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Approval, Usage
-from mahtab_tui.llm.pictures import Picture
+from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 
 
@@ -74,7 +74,7 @@ class AgentHost(Protocol):
     """Masked in messages to the model."""
     left_out: LeftOut
     """What the user has taken out of the conversation."""
-    pictures: dict[str, Picture]
+    pictures: dict[str, EncodedPicture]
     """Pictures attached to questions, by the ids in the attachments."""
 
     @property

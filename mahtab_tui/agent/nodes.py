@@ -31,7 +31,7 @@ from mahtab_tui.bus.records import Agent, AssistantTool, Notice
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.llm.pictures import Picture, sees
+from mahtab_tui.llm.pictures import EncodedPicture, sees
 from mahtab_tui.llm.usage import room_of
 
 if TYPE_CHECKING:
@@ -216,12 +216,12 @@ class Nodes:
         return call_model(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
 
     @property
-    def _pictures(self) -> Mapping[str, Picture]:
+    def _pictures(self) -> Mapping[str, EncodedPicture]:
         """The pictures that may be sent to the model."""
         return {} if sees(self.llm) is False or self._blind is self.llm else self._session.pictures
 
     def _fitted(
-        self, messages: list[AnyMessage], system: list[SystemMessage], pictures: Mapping[str, Picture], writer: StreamWriter
+        self, messages: list[AnyMessage], system: list[SystemMessage], pictures: Mapping[str, EncodedPicture], writer: StreamWriter
     ) -> list[AnyMessage]:
         """Fit the messages into the model's context window, with the pictures that are sent."""
         fitted = fit(messages, self._room - size(system) - _tokens(self._sent(messages, pictures)))
@@ -233,11 +233,11 @@ class Nodes:
             )
         return fitted
 
-    def _sent(self, messages: list[AnyMessage], pictures: Mapping[str, Picture]) -> Mapping[str, Picture]:
+    def _sent(self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]) -> Mapping[str, EncodedPicture]:
         """Choose the pictures to send; they may take half of the context window."""
         return pictures_to_send(messages, pictures, self._room // 2)
 
-    def _shown(self, messages: list[AnyMessage], pictures: Mapping[str, Picture]) -> list[AnyMessage]:
+    def _shown(self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]) -> list[AnyMessage]:
         return with_pictures(messages, self._sent(messages, pictures))
 
     @property
@@ -301,7 +301,7 @@ def _refuses(answer: ModelAnswer, *what: str) -> bool:
     return any(word in answer.failure.lower() for word in what)
 
 
-def _tokens(pictures: Mapping[str, Picture]) -> int:
+def _tokens(pictures: Mapping[str, EncodedPicture]) -> int:
     return sum(picture.tokens for picture in pictures.values())
 
 

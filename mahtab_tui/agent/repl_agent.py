@@ -12,7 +12,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
-from mahtab_tui.agent.history import History
+from mahtab_tui.agent.history import MessageHistory
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, EarlierMessage, Interruptible
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
@@ -66,7 +66,7 @@ class ReplAgent:
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
         self._conversation = Conversation(said if isinstance(said, EarlierMessage) else EarlierMessage(*said) for said in history)
-        self._history = History(host, self._conversation, max_history, summary)
+        self._history = MessageHistory(host, self._conversation, max_history, summary)
 
     @property
     def messages(self) -> list[AnyMessage]:
@@ -163,7 +163,7 @@ class ReplAgent:
         """Begin a new conversation. Waits for the running turn."""
         with self._one_at_a_time:
             self._conversation = Conversation()
-            self._history = History(self._host, self._conversation, self._history.max_history)
+            self._history = MessageHistory(self._host, self._conversation, self._history.max_history)
 
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
         """Answer on a new thread, so that the caller can stop waiting."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.pictures import MOST, Picture
+from mahtab_tui.llm.pictures import MOST, EncodedPicture
 
 _ATTACHED = re.compile(r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)', re.DOTALL)
 """Output and file contents cannot imitate one, because they are defused."""
@@ -20,9 +20,9 @@ def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def pictures_to_send(messages: Sequence[AnyMessage], pictures: Mapping[str, Picture], room: int) -> dict[str, Picture]:
+def pictures_to_send(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int) -> dict[str, EncodedPicture]:
     """Choose the pictures to send: the newest that fit into `room` tokens."""
-    sent: dict[str, Picture] = {}
+    sent: dict[str, EncodedPicture] = {}
     for name in reversed(picture_ids(messages)):
         if (picture := pictures.get(name)) is None:
             continue
@@ -33,7 +33,7 @@ def pictures_to_send(messages: Sequence[AnyMessage], pictures: Mapping[str, Pict
     return sent
 
 
-def with_pictures(messages: Sequence[AnyMessage], sent: Mapping[str, Picture]) -> list[AnyMessage]:
+def with_pictures(messages: Sequence[AnyMessage], sent: Mapping[str, EncodedPicture]) -> list[AnyMessage]:
     """Add each picture to the message that first names it; other attachments say that their picture is not shown."""
     told: list[AnyMessage] = []
     left = dict(sent)
@@ -48,7 +48,7 @@ def with_pictures(messages: Sequence[AnyMessage], sent: Mapping[str, Picture]) -
     return told
 
 
-def _blocks(name: str, picture: Picture) -> Iterator[str | dict[str, str]]:
+def _blocks(name: str, picture: EncodedPicture) -> Iterator[str | dict[str, str]]:
     """Yield a picture as LangChain's content blocks for all providers."""
     yield {"type": "text", "text": prompts.PICTURE.format(name=name)}
     yield {"type": "image", "base64": picture.data, "mime_type": picture.mime}

@@ -143,7 +143,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
 
 def _in_full(key: str, value: Any) -> str:
-    """A value with invisible characters written as escapes. Secrets are masked."""
+    """Return a value with its invisible characters escaped and its secrets masked."""
     from mahtab_tui.settings.values import MASK, is_secret, shown
 
     if is_secret(key):

@@ -44,7 +44,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def need_folder() -> None:
-    """If the current folder has been deleted, change to one above it and say so."""
+    """Change to a folder above the current one if that has been deleted, and print a message about it."""
     from mahtab_tui.system.working_folder import leave_deleted_folder
 
     if moved := leave_deleted_folder():

@@ -48,7 +48,7 @@ class Provenance:
         return self._described.get(name)
 
     def copy(self) -> Provenance:
-        """The same, as it is now."""
+        """Return a copy of the current state."""
         other = Provenance()
         other.restore(self)
         return other

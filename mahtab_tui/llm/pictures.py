@@ -37,7 +37,7 @@ class PictureError(Exception):
     """The picture cannot be read; the message is a sentence."""
 
 
-class Picture(NamedTuple):
+class EncodedPicture(NamedTuple):
     """A picture that is ready to send."""
 
     mime: str
@@ -83,7 +83,7 @@ def size_from_head(file: IO[bytes]) -> PictureSize:
     return PictureSize(image.width, image.height, _moves(image))
 
 
-def scaled(data: bytes) -> Picture:
+def scaled(data: bytes) -> EncodedPicture:
     """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Takes up to two seconds.
 
     Raises `PictureError`.
@@ -148,7 +148,7 @@ def _on_white(image: Image) -> Image:
     return images.alpha_composite(ground, upright).convert("RGB")
 
 
-def _encoded(image: Image, *, photo: bool) -> Picture:
+def _encoded(image: Image, *, photo: bool) -> EncodedPicture:
     mime, data = "image/png", b"" if photo else _file(image, "PNG")
     if photo or len(data) > _LARGEST_SENT:
         mime = "image/jpeg"
@@ -156,7 +156,7 @@ def _encoded(image: Image, *, photo: bool) -> Picture:
             data = _file(image, "JPEG", quality=quality)
             if len(data) <= _LARGEST_SENT:
                 break
-    return Picture(mime, base64.b64encode(data).decode(), image.width, image.height)
+    return EncodedPicture(mime, base64.b64encode(data).decode(), image.width, image.height)
 
 
 def _file(image: Image, kind: str, **options: Any) -> bytes:

@@ -28,7 +28,7 @@ _BYTES_PER_TOKEN = 3
 _FRAME = 10
 """Tokens around each message."""
 _PICTURE = 3_400
-"""Tokens of the largest picture that is sent (see `pictures.Picture.tokens`)."""
+"""Tokens of the largest picture that is sent (see `pictures.EncodedPicture.tokens`)."""
 _UNKNOWN_WINDOW = 64_000
 """Tokens that a model is assumed to read if unknown; one that reads less fails, and is asked again with less."""
 _ANSWER_ROOM = 8_192

@@ -54,7 +54,7 @@ class MontySandboxes:
             self._pool = None
 
     def forget(self, sandbox: MontySandbox) -> None:
-        """It is closed."""
+        """Remove a closed sandbox."""
         self._sandboxes.discard(sandbox)
 
     async def session(self, text: Text) -> AsyncMontySession:

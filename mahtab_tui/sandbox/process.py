@@ -45,7 +45,7 @@ class ProcessSandboxes:
             self._server = None
 
     def forget(self, sandbox: ProcessSandbox) -> None:
-        """It is closed."""
+        """Remove a closed sandbox."""
         self._sandboxes.discard(sandbox)
 
     async def child(self, text: Text, host: SandboxHost) -> ChildProcess:

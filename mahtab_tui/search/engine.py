@@ -21,7 +21,7 @@ from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
-from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, TextSource, size_of
+from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, NodeSource, size_of
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.node import BudgetLeft
@@ -82,7 +82,7 @@ class Engine:
         """Run a new root and return its outcome. about: attributes for its first event. Cancelling stops the tree."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
-        root = self._make(None, query, TextSource(text), self._model, self._roots, 0, plain=False)
+        root = self._make(None, query, NodeSource(text), self._model, self._roots, 0, plain=False)
         self._begin(root, limits=asdict(self._limits), **about)
         try:
             return (await self._roots.outcomes())[0]
@@ -132,7 +132,7 @@ class Engine:
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _make(
-        self, parent: LiveNode | None, query: str, source: TextSource, model: Model, batch: LiveFanOut, index: int, *, plain: bool, replaces: str = ""
+        self, parent: LiveNode | None, query: str, source: NodeSource, model: Model, batch: LiveFanOut, index: int, *, plain: bool, replaces: str = ""
     ) -> LiveNode:
         if parent is None:
             self._attempts += 1
@@ -256,7 +256,7 @@ class Engine:
                 f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
                 " Hand on parts of `context` as they are, or less text."
             )
-        sources = [TextSource(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
+        sources = [NodeSource(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         try:  # check first: nodes that are bound to fail would hold their texts
             self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
             if request.plain:
@@ -269,14 +269,14 @@ class Engine:
         finally:
             self._made -= made
 
-    def _check_plain(self, source: TextSource) -> None:
+    def _check_plain(self, source: NodeSource) -> None:
         """Raise `CallRefusedError` if a text is too long for a plain call."""
         if source.chars > self._limits.plain:
             raise CallRefusedError(
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
             )
 
-    async def _fan_out(self, parent: LiveNode, request: Request, sources: list[TextSource]) -> list[NodeOutcome]:
+    async def _fan_out(self, parent: LiveNode, request: Request, sources: list[NodeSource]) -> list[NodeOutcome]:
         parent.batches += 1
         batch = LiveFanOut(parent.batches, len(sources))
         if not parent.over:
@@ -297,12 +297,12 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source(self, text: Text, places: tuple[Span, ...]) -> TextSource:
+    def _source(self, text: Text, places: tuple[Span, ...]) -> NodeSource:
         """Return parts of a node's text as parts of the root's text where possible, so that the node's own text need not be held."""
         in_root = [text.to_root([place]) for place in places]
         if all(len(found) == 1 and found[0][1] - found[0][0] == end - start for found, (start, end) in zip(in_root, places, strict=True)):
-            return TextSource(self._text, tuple(found[0] for found in in_root))
-        return TextSource(text, places)
+            return NodeSource(self._text, tuple(found[0] for found in in_root))
+        return NodeSource(text, places)
 
     def _left(self, turns: int) -> BudgetLeft:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())

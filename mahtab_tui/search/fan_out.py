@@ -11,7 +11,7 @@ from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.search.budget import Amount, Limits
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.live import LiveNode, TextSource
+from mahtab_tui.search.live import LiveNode, NodeSource
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.requests import Request
 
@@ -52,7 +52,7 @@ class FanOuts:
         """Nodes and turns in which the user refused; the rest of such a turn's code is refused without asking."""
         self._asking = asyncio.Lock()
 
-    async def consented(self, parent: LiveNode, request: Request, sources: Sequence[TextSource], batch: int) -> None:
+    async def consented(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int) -> None:
         """Wait for consent if the tree has used up its free sub-calls, at most until the parent ends. Raises `CallRefusedError`.
 
         Consent covers these parts, and then as many sub-calls again as there have been.
@@ -78,7 +78,7 @@ class FanOuts:
         self._made += parts
         return True
 
-    async def _ask(self, parent: LiveNode, request: Request, sources: Sequence[TextSource], batch: int) -> bool:
+    async def _ask(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int) -> bool:
         parts = len(sources)
         async with self._asking:  # one question at a time: its answer may cover those that wait
             if self._take_free(parts):
@@ -93,7 +93,7 @@ class FanOuts:
                 self._refused.add(turn)
             return run
 
-    async def _question(self, parent: LiveNode, request: Request, sources: Sequence[TextSource], batch: int) -> bool:
+    async def _question(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], batch: int) -> bool:
         fan_out = ConsentRequest(
             f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced
         )
@@ -112,7 +112,7 @@ class FanOuts:
         rest = f"at most {self._free:,} more may be handed on in this search" if self._free else "no more sub-calls are allowed in this search"
         return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
 
-    def _estimate(self, parent: LiveNode, request: Request, sources: Sequence[TextSource]) -> Amount:
+    def _estimate(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]) -> Amount:
         read = [source.chars for source in sources if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)]
         plain = self._calls.estimate(self._model, sum(read) + len(request.query) * len(read), len(read))
         calls = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))

@@ -37,7 +37,7 @@ class NodeOutcome(NamedTuple):
         return self.state in ("error", "stopped")
 
 
-class TextSource(NamedTuple):
+class NodeSource(NamedTuple):
     """Where a node's text is, so that no copy is held before and after it is read."""
 
     text: Text
@@ -111,7 +111,7 @@ class LiveNode:
     depth: int
     kind: Kind
     query: str
-    source: TextSource
+    source: NodeSource
     model: Model
     batch: LiveFanOut
     index: int
@@ -148,7 +148,7 @@ class EndedNodes:
         while self._held > KEPT_BYTES:
             oldest, held = self._nodes.popleft()
             self._held -= held
-            oldest.query, oldest.source = "", TextSource(Text(""))  # others of its fan-out may still know it
+            oldest.query, oldest.source = "", NodeSource(Text(""))  # others of its fan-out may still know it
             forgotten.append(oldest)
         return forgotten
 

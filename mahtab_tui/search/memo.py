@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from mahtab_tui.bus.records import SearchMemo
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.live import LiveNode, NodeOutcome, TextSource
+from mahtab_tui.search.live import LiveNode, NodeOutcome, NodeSource
 
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and digests of query and text, so that no text is held."""
@@ -62,11 +62,11 @@ class Memo:
         return outcome
 
 
-async def _digest(source: TextSource) -> bytes:
+async def _digest(source: NodeSource) -> bytes:
     return _digest_now(source) if source.chars <= _QUICK else await asyncio.to_thread(_digest_now, source)
 
 
-def _digest_now(source: TextSource) -> bytes:
+def _digest_now(source: NodeSource) -> bytes:
     """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into memory."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text

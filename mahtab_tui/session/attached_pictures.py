@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.looking import Look
-from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, Picture, PictureError, PictureSize, is_picture, scaled, size_from_head
+from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, EncodedPicture, PictureError, PictureSize, is_picture, scaled, size_from_head
 from mahtab_tui.session.attached_texts import opened, size_of
 
 Shown = Callable[[int], Sequence[str]]
@@ -21,7 +21,7 @@ Shown = Callable[[int], Sequence[str]]
 class SizedPicture(NamedTuple):
     """A picture with its size."""
 
-    picture: Picture
+    picture: EncodedPicture
     size: str
     """In words: pixels and bytes."""
 

@@ -13,7 +13,7 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.knowledge.encodings import BinaryFile
-from mahtab_tui.llm.pictures import MOST, Picture, PictureError
+from mahtab_tui.llm.pictures import MOST, EncodedPicture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
 from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mentions
@@ -45,7 +45,7 @@ class Attachment(NamedTuple):
     size: str
     text: str = ""
     problem: str = ""
-    picture: Picture | None = None
+    picture: EncodedPicture | None = None
 
 
 def element_of(record: UserAttachment) -> str:

@@ -15,7 +15,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantChat, Notice, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
-from mahtab_tui.llm.pictures import Picture
+from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
@@ -230,9 +230,9 @@ class TurnHost:
             emit(self.log, Notice(_RIGHTS, level="warning"))
 
 
-def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, Picture]]:
+def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:
     """Yield the ids and pictures of earlier attachments."""
     for record in past:
         match record:
             case UserAttachment(picture=str(id), mime=str(mime), data=str(data), width=int(width), height=int(height)):
-                yield id, Picture(mime, data, width, height)
+                yield id, EncodedPicture(mime, data, width, height)

@@ -15,7 +15,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search import live
 from mahtab_tui.search.events import LONGEST_QUERY
-from mahtab_tui.search.live import TextSource
+from mahtab_tui.search.live import NodeSource
 from mahtab_tui.search.log import Log
 from mahtab_tui.search.memo import _digest
 from mahtab_tui.search.tree import ENDS, HELD, Tree
@@ -90,16 +90,16 @@ def test_the_digest_of_a_part_makes_no_copy_of_it() -> None:
     import tracemalloc
 
     text = Text.root("äbc\n" * 5_000_000)
-    half = TextSource(text, ((1, 19_999_999),))
-    whole = asyncio.run(_digest(TextSource(Text(text.text[1:19_999_999]))))
+    half = NodeSource(text, ((1, 19_999_999),))
+    whole = asyncio.run(_digest(NodeSource(Text(text.text[1:19_999_999]))))
     tracemalloc.start()
     try:
         assert asyncio.run(_digest(half)) == whole
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
-    joined = TextSource(text, ((0, 4), (8, 11)))
-    assert asyncio.run(_digest(joined)) == asyncio.run(_digest(TextSource(joined.take())))
+    joined = NodeSource(text, ((0, 4), (8, 11)))
+    assert asyncio.run(_digest(joined)) == asyncio.run(_digest(NodeSource(joined.take())))
 
 
 def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(bench: Bench, tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from mahtab_tui.agent.seeing import picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.pictures import MOST, Picture
+from mahtab_tui.llm.pictures import MOST, EncodedPicture
 from tests.records import made
 
 
-def picture(letter: str, side: int = 30) -> Picture:
-    return Picture("image/png", letter * 8, side, side)
+def picture(letter: str, side: int = 30) -> EncodedPicture:
+    return EncodedPicture("image/png", letter * 8, side, side)
 
 
 def attached(name: str, label: str = "@a.png", text: str = "") -> str:
