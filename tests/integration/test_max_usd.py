@@ -38,7 +38,7 @@ def test_questions_are_counted_together_and_the_session_goes_on(open_session: Ca
     printed = it.store.wait(tags.USER_REPL_OUT).text
     assert "\nquestion 2" in printed, "a line for each, without print() as well"
     assert "question 3" not in printed
-    assert "$0.2000 are left" in printed
+    assert "$0.2000 is left" in printed
 
 
 def test_a_check_that_is_too_dear_is_left_out(open_session: Callable[..., Opened]) -> None:
@@ -48,7 +48,7 @@ def test_a_check_that_is_too_dear_is_left_out(open_session: Callable[..., Opened
     texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.store.wait(tags.AGENT, turn=1, state="failed")
     texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]
-    assert any("The check of the result failed (The model was not asked: it could cost up to $0.4000" in text for text in texts), notice
+    assert any("The check of the result failed (The model was not asked: the call could cost up to $0.4000" in text for text in texts), notice
     assert paid(it) == pytest.approx(0.4)
 
 
@@ -59,7 +59,7 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
     it.session.submit("python", "rlm('what?', 'a text')")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     it.session.submit("python", "rlm('what else?', 'a text')")
-    assert "The model was not asked: it could cost up to $0.4000" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    assert "The model was not asked: the call could cost up to $0.4000" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
     assert paid(it) == pytest.approx(0.8)
     table = it.session.spending.table()
     assert "question 1" in table
@@ -118,7 +118,7 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 def test_headless_a_question_that_could_cost_too_much_is_not_sent(openai: Service, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     openai.replies = [OPENAI.reply("Forty-two.")]
     assert ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.01), [], as_json=False) == FAILED
-    assert "The model was not asked: it could cost up to $0.0" in capsys.readouterr().err
+    assert "The model was not asked: the call could cost up to $0.0" in capsys.readouterr().err
     assert openai.asked == []
     assert ask_once("How many?", load_settings(model="openai:gpt-4o", max_usd=0.2), [], as_json=False) == ANSWERED
     assert capsys.readouterr().out == "Forty-two.\n"
