@@ -148,6 +148,7 @@ class InProcessKernel:
             for name in self._made:
                 self._namespace.pop(name, None)
             self._executor.watch.changes(None)
+            self._undo.end()
             names = "1 name" if len(self._made) == 1 else f"{len(self._made)} names"
             self._made.clear()
         finally:

@@ -27,7 +27,7 @@ from mahtab_tui.kernel.base import (
     Variable,
 )
 from mahtab_tui.kernel.launch import environment, find_interpreter
-from mahtab_tui.kernel.told import checked
+from mahtab_tui.kernel.told import Restored, checked
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import existing_folder, moved
 
@@ -201,9 +201,11 @@ class ProcessKernel:
         if not self._turn.acquire(blocking=False):
             raise KernelError("A cell runs. Wait for its end, or interrupt it; then undo.")
         try:
-            return checked(Restoration, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
+            told = checked(Restored, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
         finally:
             self._turn.release()
+        worker.cwd = told.cwd or worker.cwd
+        return told.restoration
 
     def info(self) -> KernelInfo:
         worker = self._worker

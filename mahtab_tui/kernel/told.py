@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import Change, KernelError, OutputKind, Status
+from mahtab_tui.kernel.base import Change, KernelError, OutputKind, Restoration, Status
 
 T = TypeVar("T")
 
@@ -45,6 +45,14 @@ class HostCall:
     id: int
     name: str
     args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an undo has done, and the working directory after it."""
+
+    restoration: Restoration
+    cwd: str
 
 
 def checked(kind: type[T], told: object) -> T:

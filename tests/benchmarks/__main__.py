@@ -14,10 +14,12 @@ import tests.benchmarks.recursion as recursion
 import tests.benchmarks.sandbox as sandbox
 import tests.benchmarks.screen as screen
 import tests.benchmarks.transcript as transcript
+import tests.benchmarks.undo as undo
 from tests.benchmarks.table import Row, print_table
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
+    "undo": undo.rows,
     "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,

@@ -165,6 +165,8 @@ class Worker:
             reply: Frame = {"error": "Undo is off: the setting undo_steps is 0."}
         else:
             reply = undo.answer(frame["action"], frame["cell"])
+            if "value" in reply:
+                reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
             self._executor.watch.changes(None)
         self._channel.send({"op": "reply", "id": frame["id"], **reply})
 

@@ -11,6 +11,7 @@ from ..variables import described
 from .carrying import packed
 from .graph import Graph, Table, ancestors
 from .isolated import written
+from .kinds import Kinds
 
 
 class Roots(NamedTuple):
@@ -62,12 +63,12 @@ class Witness:
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
-        self._graph = Graph(namespace)
-        self._roots = Roots({}, ())
+        self._graph: Graph
+        self._roots: Roots
 
     def describe(self, roots: Roots, first: Iterable[str], seconds: float) -> Described:
         """Walk from these roots, the names of `first` before the others."""
-        self._roots, self._graph = roots, Graph(self._namespace)
+        self._roots, self._graph = roots, Graph(Kinds(self._namespace))
         unseen = walk(self._graph, roots, first, time.monotonic() + seconds)
         return Described(Table.of(self._graph).rows.tobytes(), unseen)
 

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, is_class
+from ..statics import MISSING, descends, is_class
 from .kinds import Kinds
 from .part import ATOMS, Part, Values
 from .tables import Block, block_of
@@ -35,10 +35,10 @@ class Node(NamedTuple):
 class Graph:
     """The objects that were reached, by address. They are kept alive by this."""
 
-    def __init__(self, namespace: dict[str, Any], states: bool = True) -> None:
+    def __init__(self, kinds: Kinds, states: bool = True) -> None:
         """states: whether the objects' states are wanted, and not only the objects."""
         self._states = states
-        self.kinds = Kinds(namespace)
+        self.kinds = kinds
         self.nodes: dict[int, Node] = {}
 
     def add(self, roots: Iterable[Any], until: float = float("inf"), most: float = float("inf")) -> bool:
@@ -60,7 +60,7 @@ class Graph:
 
     def forget_weak_references(self) -> None:
         """Before the objects go, where some do: a weak reference that goes first does not call back into what was put back."""
-        for address in [address for address, node in self.nodes.items() if isinstance(node.value, weakref.ref)]:
+        for address in [address for address, node in self.nodes.items() if descends(type(node.value), weakref.ref)]:
             del self.nodes[address]
 
     def to_keep(self) -> list[Any]:
@@ -68,7 +68,7 @@ class Graph:
         objects: list[Any] = []
         weak: list[Any] = []
         for node in self.nodes.values():
-            if not isinstance(node.value, weakref.ref):
+            if not descends(type(node.value), weakref.ref):
                 objects.append(node.value)
             elif id(weakref.ref.__call__(node.value)) in self.nodes:
                 weak.append(node.value)

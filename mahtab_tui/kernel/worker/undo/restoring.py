@@ -14,6 +14,7 @@ from .carrying import unpacked
 from .checkpoint import Checkpoint
 from .comparing import Carried, Described, Roots, Wanted, walk
 from .graph import Graph
+from .kinds import Kinds
 from .memory import Interval, OtherProcess, Span, since
 from .outside import NotRestored
 from .part import Apply
@@ -62,7 +63,7 @@ class Comparison:
         self._namespace = namespace
         self._roots = roots
         self._first = list(first)
-        self._graph = Graph(namespace)
+        self._graph = Graph(Kinds(namespace))
 
     def plan(self, serial: int, checkpoint: Checkpoint, intervals: list[Interval], rebound: list[str]) -> Plan:
         """Compare, and fetch what is different. intervals: between the checkpoint and the last fork. Raises what making an object raises."""

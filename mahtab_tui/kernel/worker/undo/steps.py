@@ -11,58 +11,22 @@ from typing import Any
 from ..limits import TimeLimitError
 from ..tracebacks import describe_safely
 from .beside import Beside
-from .checkpoint import Checkpoint, CheckpointError, fork
-from .comparing import Roots, Wanted, Witness
-from .graph import Graph, ancestors
-from .memory import Interval, UnreadableMemoryError, written
-from .outside import Deeds, NotRestored
-from .part import Apply
-from .process_state import ProcessState, steps_back
+from .checkpoint import Checkpoint, fork
+from .comparing import Wanted, Witness
+from .graph import Graph
+from .kinds import Kinds
+from .memory import Interval, written
+from .planning import Planner, UndoError
+from .process_state import ProcessState
 from .reach import can_change_objects, names_in
-from .restoring import Comparison, Plan, carry_out, changes, differing_names
-from .tables import Block
-from .untold import untold
+from .restoring import Plan, carry_out, changes
+from .step import Step, touched_names
 from .usage import MemoryUse, held_only, private_bytes
 
 KEPT = 3_000
 """Objects that are found before a cell, to be kept alive."""
 KEEPING = 0.03
 """Seconds for finding them, which suffice where the machine is not very busy."""
-NO_FORK = "Changes inside objects cannot be undone: this system cannot fork the kernel."
-
-
-class UndoError(Exception):
-    """This cannot be undone now; the message is a sentence for the user."""
-
-
-class Step:
-    """The state before one cell."""
-
-    def __init__(self, serial: int, cell: int, names: dict[str, Any]) -> None:
-        self.serial = serial
-        self.cell = cell
-        self.names = names
-        self.kept: list[Any] = []
-        self.touched: tuple[str, ...] = ()
-        self.changes_inside = False
-        """The cell can have changed something in place."""
-        self.checkpoint: Checkpoint | None = None
-        self.blocks: frozenset[Block] = frozenset()
-        """The memory of arrays that there were."""
-        self.process: ProcessState | None = None
-        self.beside: Beside | None = None
-        self.deeds = Deeds()
-        """What the cell has done outside."""
-        self.failure = ""
-        """Why there is no checkpoint."""
-
-    def end(self) -> list[Checkpoint]:
-        """The checkpoint is not needed any more; returns it until nothing of it is left."""
-        ended, self.checkpoint = self.checkpoint, None
-        if ended is None:
-            return []
-        ended.end()
-        return [ended]
 
 
 class UndoHistory:
@@ -80,6 +44,8 @@ class UndoHistory:
         """Bytes of arrays that only steps need."""
         self._dropped = (0, "")
         """The last cell that can no longer be undone because of a limit, and of which one."""
+        self._known: Kinds
+        self._modules = 0
         self._serial = 0
         self._ended: list[Checkpoint] = []
         """Checkpoints of which something may be left."""
@@ -117,7 +83,7 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        graph = Graph(self._namespace, states=False)
+        graph = Graph(self._kinds(), states=False)
         early = [step.names[name] for name in touched if name in step.names]
         graph.add((*early, *graph.kinds.modules, *step.names.values()), time.monotonic() + KEEPING, KEPT)
         step.kept = graph.to_keep()
@@ -135,6 +101,12 @@ class UndoHistory:
             self._intervals[step.serial] = interval
         except (OSError, AttributeError) as error:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
+
+    def _kinds(self) -> Kinds:
+        """The parts of classes, until another module is loaded."""
+        if len(sys.modules) != self._modules:
+            self._known, self._modules = Kinds(self._namespace), len(sys.modules)
+        return self._known
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """An audit event of the interpreter: what cells do outside is noted."""
@@ -168,15 +140,12 @@ class UndoHistory:
     def _answer(self, witness: Witness, question: tuple[Any, ...]) -> Any:
         if question[0] == "describe":
             _, serial, first, seconds = question
-            return tuple(witness.describe(self._roots(self._with(serial)), first, seconds))
+            return tuple(witness.describe(self._with(serial).roots(), first, seconds))
         return tuple(witness.carry(Wanted(*question[1:])))
 
     def _with(self, serial: int) -> Step:
         every = [*self._steps, *(step for before, gone in self._redo for step in (before, *gone))]
         return next(step for step in every if step.serial == serial)
-
-    def _roots(self, step: Step) -> Roots:
-        return Roots({name: value for name, value in step.names.items() if name != "__builtins__"}, step.kept)
 
     # Asked by the user.
 
@@ -201,7 +170,7 @@ class UndoHistory:
         while True:
             checkpoint = self._checkpoint_for(step, self._steps)
             try:
-                return self._told(self._plan(step, self._steps))
+                return self._told(self._planner().plan(step, self._steps))
             except UndoError:  # with the next checkpoint, less can be undone: it will tell what
                 if self._checkpoint_for(step, self._steps) is checkpoint:
                     raise
@@ -209,14 +178,14 @@ class UndoHistory:
     def undo(self, cell: int) -> dict[str, Any]:
         """Everything is as it was before this cell."""
         step = self._step(cell)
-        plan = self._plan(step, self._steps)
+        plan = self._planner().plan(step, self._steps)
         told = self._told(plan)
         before = self._new_step(0)
         gone = self._steps[self._steps.index(step) :]
         checkpoint = self._checkpoint_for(step, self._steps)
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
-        self._keep(before, _touched(gone))
+        self._keep(before, touched_names(gone))
         try:
             carry_out(plan, self._namespace, checkpoint)
         except BaseException:
@@ -232,7 +201,7 @@ class UndoHistory:
         if not self._redo:
             raise UndoError("There is nothing to redo: cells have run since the last undo, or nothing was undone.")
         before, gone = self._redo[-1]
-        plan = self._plan(before, [before])
+        plan = self._planner().plan(before, [before])
         told = self._told(plan)
         carry_out(plan, self._namespace, before.checkpoint)
         plan.graph.forget_weak_references()
@@ -266,47 +235,8 @@ class UndoHistory:
         """The first checkpoint at or after a step: cells between them have changed nothing in place."""
         return next((each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None), None)
 
-    def _plan(self, step: Step, steps: list[Step]) -> Plan:
-        later = steps[steps.index(step) :]
-        at = next((each for each in later if each.checkpoint is not None), None)
-        before_at = later if at is None else later[: later.index(at)]
-        stays = [NotRestored("", _sentence(each.failure)) for each in before_at if each.changes_inside]
-        stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
-        stays += untold(step.names, _touched(later), self._namespace)
-        plan = self._compared(step, at, later)
-        noted = next((each for each in later if each.changes_inside), None)
-        return self._with_beside(plan, noted, stays)
-
-    def _compared(self, step: Step, at: Step | None, later: list[Step]) -> Plan:
-        """The plan as far as the fork of `at` knows."""
-        if at is None or at.checkpoint is None:
-            return Plan(step.names, [], [], [], [], [], {}, Graph(self._namespace))
-        intervals = [interval for serial, interval in self._intervals.items() if serial > at.serial]
-        comparison = Comparison(self._namespace, self._roots(step), _touched(later))
-        try:
-            return comparison.plan(step.serial, at.checkpoint, intervals, differing_names(self._namespace, step.names))
-        except (CheckpointError, UnreadableMemoryError) as error:
-            self._ended += at.end()
-            at.failure = f"the process that kept the state before cell {at.cell} has ended"
-            raise UndoError(f"{error} Nothing was changed.") from None
-
-    def _with_beside(self, plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
-        """The plan, with what the living process has noted by itself before the first cell that can have changed something in place."""
-        steps: list[tuple[Apply, Apply]] = []
-        inside = list(plan.inside)
-        if noted is not None and noted.process is not None:
-            settings = noted.process.different()
-            steps += steps_back(settings)
-            inside += [setting.label for setting, _, _ in settings]
-        if noted is not None and noted.beside is not None:
-            back, kept, threads = noted.beside.different()
-            steps += [(each.apply, each.take_back) for each in back]
-            holders = plan.graph.holders()
-            for each in back:
-                inside += _names_of(each.value, plan, holders)
-            stays = stays + threads
-            stays += [NotRestored(name, reason) for value, reason in kept for name in _names_of(value, plan, holders)]
-        return plan._replace(beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored)
+    def _planner(self) -> Planner:
+        return Planner(self._namespace, self._kinds(), self._intervals, self._ended)
 
     def _told(self, plan: Plan) -> dict[str, Any]:
         return {
@@ -314,18 +244,3 @@ class UndoHistory:
             "kept_as_is": [each._asdict() for each in plan.not_restored],
             "exact": not plan.not_restored,
         }
-
-
-def _touched(steps: list[Step]) -> tuple[str, ...]:
-    """The names that the cells of these steps mention."""
-    return tuple(dict.fromkeys(name for step in steps for name in step.touched))
-
-
-def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
-    """The names that have an object inside."""
-    reached = ancestors([id(value)], holders)
-    return [name for name, held in plan.names.items() if id(held) in reached]
-
-
-def _sentence(failure: str) -> str:
-    return f"Changes inside objects stay: {failure}."

@@ -11,9 +11,8 @@ from .outside import NotRestored
 from .part import ATOMS
 
 
-def untold(names: dict[str, Any], touched: Iterable[str], namespace: dict[str, Any]) -> list[NotRestored]:
+def untold(names: dict[str, Any], touched: Iterable[str], kinds: Kinds) -> list[NotRestored]:
     """Of the names that were touched, those whose objects cannot be compared."""
-    kinds = Kinds(namespace)
     found = []
     for name in touched:
         value = names.get(name)

@@ -1,0 +1,84 @@
+"""What has to be done to go back to a step: by names, by a fork, and by what the living process noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .checkpoint import Checkpoint, CheckpointError
+from .graph import Graph, ancestors
+from .kinds import Kinds
+from .memory import Interval, UnreadableMemoryError
+from .outside import NotRestored
+from .part import Apply
+from .process_state import steps_back
+from .restoring import Comparison, Plan, differing_names
+from .step import Step, touched_names
+from .untold import untold
+
+
+class UndoError(Exception):
+    """This cannot be undone now; the message is a sentence for the user."""
+
+
+class Planner:
+    """Makes plans for the namespace as it is now."""
+
+    def __init__(self, namespace: dict[str, Any], kinds: Kinds, intervals: dict[int, Interval], ended: list[Checkpoint]) -> None:
+        """intervals: what was written before the fork of a step (by serial). ended: takes checkpoints that do not answer any more."""
+        self._namespace = namespace
+        self._kinds = kinds
+        self._intervals = intervals
+        self._ended = ended
+
+    def plan(self, step: Step, steps: list[Step]) -> Plan:
+        """What makes everything as it was before a step, one of these in order. Raises `UndoError`, and what making an object raises."""
+        later = steps[steps.index(step) :]
+        at = next((each for each in later if each.checkpoint is not None), None)
+        before_at = later if at is None else later[: later.index(at)]
+        stays = [NotRestored("", _sentence(each.failure)) for each in before_at if each.changes_inside]
+        stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
+        stays += untold(step.names, touched_names(later), self._kinds)
+        plan = self._compared(step, at, later)
+        noted = next((each for each in later if each.changes_inside), None)
+        return self._with_beside(plan, noted, stays)
+
+    def _compared(self, step: Step, at: Step | None, later: list[Step]) -> Plan:
+        """The plan as far as the fork of `at` knows."""
+        if at is None or at.checkpoint is None:
+            return Plan(step.names, [], [], [], [], [], {}, Graph(self._kinds))
+        intervals = [interval for serial, interval in self._intervals.items() if serial > at.serial]
+        comparison = Comparison(self._namespace, step.roots(), touched_names(later))
+        try:
+            return comparison.plan(step.serial, at.checkpoint, intervals, differing_names(self._namespace, step.names))
+        except (CheckpointError, UnreadableMemoryError) as error:
+            self._ended += at.end()
+            at.failure = f"the process that kept the state before cell {at.cell} has ended"
+            raise UndoError(f"{error} Nothing was changed.") from None
+
+    def _with_beside(self, plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
+        """The plan, with what the living process has noted by itself before the first cell that can have changed something in place."""
+        steps: list[tuple[Apply, Apply]] = []
+        inside = list(plan.inside)
+        if noted is not None and noted.process is not None:
+            settings = noted.process.different()
+            steps += steps_back(settings)
+            inside += [setting.label for setting, _, _ in settings]
+        if noted is not None and noted.beside is not None:
+            back, kept, threads = noted.beside.different()
+            steps += [(each.apply, each.take_back) for each in back]
+            holders = plan.graph.holders()
+            for each in back:
+                inside += _names_of(each.value, plan, holders)
+            stays = stays + threads
+            stays += [NotRestored(name, reason) for value, reason in kept for name in _names_of(value, plan, holders)]
+        return plan._replace(beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored)
+
+
+def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
+    """The names that have an object inside."""
+    reached = ancestors([id(value)], holders)
+    return [name for name, held in plan.names.items() if id(held) in reached]
+
+
+def _sentence(failure: str) -> str:
+    return f"Changes inside objects stay: {failure}."

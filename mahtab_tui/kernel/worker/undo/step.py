@@ -1,0 +1,51 @@
+"""The state before one cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .beside import Beside
+from .checkpoint import Checkpoint
+from .comparing import Roots
+from .outside import Deeds
+from .process_state import ProcessState
+from .tables import Block
+
+
+class Step:
+    """The state before one cell."""
+
+    def __init__(self, serial: int, cell: int, names: dict[str, Any]) -> None:
+        self.serial = serial
+        self.cell = cell
+        self.names = names
+        self.kept: list[Any] = []
+        self.touched: tuple[str, ...] = ()
+        self.changes_inside = False
+        """The cell can have changed something in place."""
+        self.checkpoint: Checkpoint | None = None
+        self.blocks: frozenset[Block] = frozenset()
+        """The memory of arrays that there were."""
+        self.process: ProcessState | None = None
+        self.beside: Beside | None = None
+        self.deeds = Deeds()
+        """What the cell has done outside."""
+        self.failure = ""
+        """Why there is no checkpoint."""
+
+    def end(self) -> list[Checkpoint]:
+        """The checkpoint is not needed any more; returns it until nothing of it is left."""
+        ended, self.checkpoint = self.checkpoint, None
+        if ended is None:
+            return []
+        ended.end()
+        return [ended]
+
+    def roots(self) -> Roots:
+        """Where a walk through the state begins."""
+        return Roots({name: value for name, value in self.names.items() if name != "__builtins__"}, self.kept)
+
+
+def touched_names(steps: list[Step]) -> tuple[str, ...]:
+    """The names that the cells of these steps mention."""
+    return tuple(dict.fromkeys(name for step in steps for name in step.touched))
