@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -36,12 +37,11 @@ class ActionMenu(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
+    @dataclass
     class Typed(Message):
         """The user typed keys for the editor."""
 
-        def __init__(self, keys: Sequence[Key]) -> None:
-            super().__init__()
-            self.keys = keys
+        keys: Sequence[Key]
 
     def __init__(self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]) -> None:
         super().__init__()

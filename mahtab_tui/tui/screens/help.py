@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.manual.pages import TOPICS, matching, page
 from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import BindableCommand
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
 from mahtab_tui.tui.rows.markdown import Markdown, parse
 from mahtab_tui.tui.rows.palette import Palette
@@ -33,17 +34,9 @@ _NARROWEST = 20
 """The smallest width of a page."""
 
 
-class DocumentedCommand(Protocol):
+class DocumentedCommand(BindableCommand, Protocol):
     """What the help shows of a command."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def keys(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def help(self) -> str: ...
     @property
     def group(self) -> str: ...
     @property

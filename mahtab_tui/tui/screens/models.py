@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual import work
@@ -27,15 +28,14 @@ class ModelPicker(Dialog[str | None], ListingSource[ModelChoice]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
+    @dataclass
     class ModelsFound(Message):
         """One place that knows models has answered."""
 
-        def __init__(self, models: Sequence[ModelChoice] | None, whole: bool) -> None:
-            super().__init__()
-            self.models = models
-            """None if it did not answer."""
-            self.whole = whole
-            """Whether this was the last place to ask."""
+        models: Sequence[ModelChoice] | None
+        """None if it did not answer."""
+        whole: bool
+        """Whether this was the last place to ask."""
 
     def __init__(self, present: str, chosen: Sequence[tuple[str, str]], used: Sequence[str], access: Mapping[str, Any]) -> None:
         """present: the model to replace; empty for none. The rest: as for `available.found_models`."""

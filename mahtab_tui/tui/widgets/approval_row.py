@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from textual import on
@@ -57,16 +58,15 @@ class EditedCode(CodeArea):
 class ApprovalRow(AskingRow[Approval]):
     """Shown while code waits for approval."""
 
+    @dataclass
     class Decided(Message):
         """The user has answered."""
 
-        def __init__(self, request: str, action: Action, code: str | None = None, reason: str = "") -> None:
-            super().__init__()
-            self.request = request
-            self.action: Action = action
-            self.code = code
-            """What to run instead, if the user edited it."""
-            self.reason = reason
+        request: str
+        action: Action
+        code: str | None = None
+        """What to run instead, if the user edited it."""
+        reason: str = ""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll_code('up')", show=False),

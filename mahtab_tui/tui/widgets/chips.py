@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from textual.content import Content
@@ -34,22 +35,20 @@ _GAP = 2
 class Chips(Widget, can_focus=True):
     """Shows answers. Keys act only while it has the focus."""
 
+    @dataclass
     class Chosen(Message):
         """The user gave an answer."""
 
-        def __init__(self, answer: str, letter: Key | None) -> None:
-            super().__init__()
-            self.answer = answer
-            self.letter = letter
-            """The key, if it was a letter; None for a click or another key."""
+        answer: str
+        letter: Key | None
+        """The key, if it was a letter; None for a click or another key."""
 
+    @dataclass
     class OtherTyped(Message):
         """The user typed something that is no answer, or that came too early."""
 
-        def __init__(self, event: Key | Paste, *, early: bool) -> None:
-            super().__init__()
-            self.event = event
-            self.early = early
+        event: Key | Paste
+        early: bool
 
     class FocusMoved(Message):
         """The widget got or lost the focus."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -33,13 +34,12 @@ def estimate(asked: SearchFanOut) -> str:
 class FanOutRow(AskingRow[SearchFanOut]):
     """Shown while a search waits for permission to make many calls."""
 
+    @dataclass
     class Answered(Message):
         """The user has answered."""
 
-        def __init__(self, request: str, run: bool) -> None:
-            super().__init__()
-            self.request = request
-            self.run = run
+        request: str
+        run: bool
 
     def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(_CHIPS, editor_is_empty, clock)

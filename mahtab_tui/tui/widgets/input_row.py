@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual import on
 from textual.app import ComposeResult
@@ -52,13 +53,12 @@ class _AnswerLine(LineInput):
 class InputRow(Widget):
     """Shown while code waits for a line. Takes the focus as soon as the user types nowhere else, and gives it back."""
 
+    @dataclass
     class Answered(Message):
         """The user has entered a line; None for the end of input."""
 
-        def __init__(self, request: str, text: str | None) -> None:
-            super().__init__()
-            self.request = request
-            self.text = text
+        request: str
+        text: str | None
 
     def __init__(self) -> None:
         super().__init__()

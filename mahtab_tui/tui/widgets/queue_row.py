@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -35,12 +36,11 @@ class QueueRow(Widget, can_focus=True):
     items: reactive[Sequence[QueueItem]] = reactive(())
     chosen: reactive[int] = reactive(0)
 
+    @dataclass
     class Cancelled(Message):
         """The user takes an input back."""
 
-        def __init__(self, item_id: int) -> None:
-            super().__init__()
-            self.item_id = item_id
+        item_id: int
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in new records."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from textual.content import Content
@@ -13,14 +14,13 @@ from textual.widget import Widget
 class Splitter(Widget):
     """Reports where it is dragged to; its parent resizes the panes."""
 
+    @dataclass
     class Dragged(Message):
         """The user has dragged it to a position on the screen."""
 
-        def __init__(self, splitter: Splitter, x: int, y: int) -> None:
-            super().__init__()
-            self.splitter = splitter
-            self.x = x
-            self.y = y
+        splitter: Splitter
+        x: int
+        y: int
 
     def __init__(self, direction: Literal["vertical", "horizontal"], *, id: str | None = None) -> None:
         super().__init__(id=id, classes=f"-{direction}")

@@ -40,47 +40,42 @@ class Excerpt(NamedTuple):
 class View(Widget):
     """Shows an object of the kernel in one way. It fetches what is on the screen, and keeps little more."""
 
+    @dataclass
     class ObjectOpened(Message):
         """The user opens an object inside the one that is shown."""
 
-        def __init__(self, path: Path, label: str, view: View) -> None:
-            super().__init__()
-            self.path = path
-            self.label = label
-            self.view = view
+        path: Path
+        label: str
+        view: View
 
+    @dataclass
     class StatusChanged(Message):
         """The status line has to show something else: the position, or an error."""
 
-        def __init__(self, content: Content, view: View) -> None:
-            super().__init__()
-            self.content = content
-            self.view = view
+        content: Content
+        view: View
 
+    @dataclass
     class LineRequested(Message):
         """The view asks the user for a line of text."""
 
-        def __init__(self, placeholder: str, value: str, then: Callable[[str], object]) -> None:
-            super().__init__()
-            self.placeholder = placeholder
-            self.value = value
-            self.then = then
+        placeholder: str
+        value: str
+        then: Callable[[str], object]
 
+    @dataclass
     class CellRequested(Message):
         """The view wants to run a cell for the user."""
 
-        def __init__(self, code: str, description: str) -> None:
-            super().__init__()
-            self.code = code
-            self.description = description
-            """A sentence that tells the user what the cell does."""
+        code: str
+        description: str
+        """A sentence that tells the user what the cell does."""
 
+    @dataclass
     class QuestionAsked(Message):
         """The user asks a question about the text that is shown."""
 
-        def __init__(self, question: str) -> None:
-            super().__init__()
-            self.question = question
+        question: str
 
     def __init__(self, subject: Subject, **options: Any) -> None:
         """options: for the widget class that draws the view."""

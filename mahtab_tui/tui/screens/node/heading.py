@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual.content import Content
 from textual.events import Click
 from textual.message import Message
@@ -46,12 +48,11 @@ def figures(node: SearchNode, now: float, width: int) -> str:
 class PlaceBar(Static):
     """Shows the whole text as a bar, and below it the call's own part. A click goes to that place."""
 
+    @dataclass
     class Clicked(Message):
         """The user clicked a place of the text."""
 
-        def __init__(self, at: int) -> None:
-            super().__init__()
-            self.at = at
+        at: int
 
     def __init__(self, tree: Tree, node: SearchNode) -> None:
         super().__init__(markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -26,19 +27,17 @@ class StoryPane(RowsView, can_focus=True):
         Binding("shift+tab", "next_link(-1)", "Place or call before", show=False),
     ]
 
+    @dataclass
     class PlaceOpened(Message):
         """The user opens a place of the text."""
 
-        def __init__(self, span: Span) -> None:
-            super().__init__()
-            self.span = span
+        span: Span
 
+    @dataclass
     class CallOpened(Message):
         """The user opens another call."""
 
-        def __init__(self, node: SearchNode) -> None:
-            super().__init__()
-            self.node = node
+        node: SearchNode
 
     def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float], *, id: str | None = None) -> None:
         self._story = Story(tree, node, clock)
