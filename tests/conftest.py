@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import warm
+
 # In a shell's background some signals are ignored, and would be by every program that a test starts; nohup adds SIGHUP.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -75,8 +77,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the run's own stderr: while a test runs, its output is captured."""
+    """Keep the run's own stderr: while a test runs, its output is captured. All processes of the run share one server of programs."""
     config.stash[STDERR] = os.dup(2)
+    if not hasattr(config, "workerinput"):
+        warm.prepare()
 
 
 @pytest.hookimpl(wrapper=True)

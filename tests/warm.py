@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import marshal
 import os
@@ -37,23 +38,44 @@ sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 """Starts a program with its own files, and ends as it does."""
 
 
-@functools.cache
-def _server() -> tuple[str, subprocess.Popen[bytes]]:
-    """Where the server of programs listens, of which each process of tests has one; it ends with its stdin, which is held here."""
+FOLDER = "TESTS_WARM"
+"""The environment variable with the folder of the server of programs, of which all processes of a run have one."""
+
+
+def prepare() -> None:
+    """Called in the process that ends last: the server, once somebody needs it, ends with its stdin, which is held open here."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
-    address = str(Path(folder, "warm"))
-    server = subprocess.Popen(
-        [sys.executable, "-P", Path(__file__).with_name("warm_server.py"), address], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert server.stdout is not None
-    assert server.stdout.readline() == b"ready\n"
-    return address, server
+    os.environ[FOLDER] = folder
+    os.mkfifo(Path(folder, "alive"))
+    os.open(Path(folder, "alive"), os.O_RDWR)
+
+
+@functools.cache
+def _server() -> str:
+    """Where the server of programs listens; the first one who asks starts it."""
+    if FOLDER not in os.environ:
+        prepare()
+    folder = Path(os.environ[FOLDER])
+    address, program = folder / "warm", Path(__file__).with_name("warm_server.py")
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not address.exists():
+            with (folder / "alive").open() as alive:
+                server = subprocess.Popen([sys.executable, "-P", program, address], stdin=alive, stdout=subprocess.PIPE)
+            RUNNING.append(server)
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n"
+    return str(address)
+
+
+RUNNING: list[subprocess.Popen[bytes]] = []
+"""Kept, or it would be waited for."""
 
 
 def command() -> list[str]:
     """A command that runs the program quickly; without a terminal's signals, which go to this command only."""
-    return [sys.executable, "-I", "-S", "-c", CLIENT, _server()[0]]
+    return [sys.executable, "-I", "-S", "-c", CLIENT, _server()]
 
 
 class Forked:
@@ -63,7 +85,7 @@ class Forked:
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, files: Sequence[int], *, on_terminal: bool = True
     ) -> None:
         self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(_server()[0])
+        self._connection.connect(_server())
         self._file = self._connection.makefile("rwb")
         socket.send_fds(self._connection, [b"program"], list(files))
         marshal.dump((list(arguments), dict(environment), str(folder), on_terminal), self._file)
