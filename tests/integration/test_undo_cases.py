@@ -24,6 +24,11 @@ from tests.integration.undoing import kinds, undone
         ("import random; random.seed(1)", "x = random.random()", "random.getstate()[1][5:9], random.getstate()[1][-1]"),
         ("import random; r = random.Random(1)", "x = r.random()", "r.getstate()[1][-1]"),
         ("import warnings", "warnings.simplefilter('error')", "warnings.filters[0]"),
+        (
+            "import math, json",
+            "math.pi = 3; setattr(math, 'new', 1); del math.tau; json.decoder.x = 1",
+            "math.pi, hasattr(math, 'new'), math.tau, hasattr(json.decoder, 'x')",
+        ),
         ("import io; s = io.StringIO(); s.write('abc')", "s.write('def'); s.seek(1)", "s.getvalue(), s.tell()"),
         ("import array; a = array.array('i', [1, 2])", "a[0] = 5; a.append(9)", "a"),
         ("import ctypes; a = (ctypes.c_int * 3)(1, 2, 3)", "a[0] = 5", "list(a)"),

@@ -129,6 +129,14 @@ def test_a_figure(cells: Cells) -> None:
     assert cells.text("fig.canvas.draw(); len(fig.canvas.buffer_rgba()) > 0") == "True\n"
 
 
+def test_open_figures_and_settings_of_matplotlib(cells: Cells) -> None:
+    pytest.importorskip("matplotlib")
+    setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all')"
+    as_before(
+        cells, setup, "plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1])", "plt.get_fignums(), plt.rcParams['lines.linewidth']"
+    )
+
+
 def test_duckdb_in_memory_is_named(cells: Cells) -> None:
     pytest.importorskip("duckdb")
     cells.text("import duckdb; c = duckdb.connect(); c.execute('create table t (a int)')")

@@ -122,9 +122,9 @@ class Witness:
         return whole, list(lost.items())
 
     def _labels(self, reached: set[int]) -> list[str]:
-        """The names, and the modules, whose objects are among these."""
-        modules = [module for module in self._graph.kinds.modules if id(module) in reached]
-        return [name for name, value in self._roots.names.items() if id(value) in reached] + [f"module {module.__name__}" for module in modules]
+        """The names, and what else is shared, whose objects are among these."""
+        named = [*self._roots.names.items(), *self._graph.kinds.shared]
+        return [name for name, value in named if id(value) in reached]
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list[str]:
@@ -138,7 +138,7 @@ def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list
             break
         done.add(name)
     else:
-        graph.add((*graph.kinds.modules, *roots.kept), until)
+        graph.add((*(value for _, value in graph.kinds.shared), *roots.kept), until)
     return [name for name in roots.names if name not in done]
 
 

@@ -6,7 +6,7 @@ import types
 import warnings
 from typing import Any
 
-from ..statics import MISSING, class_dict, is_class, mro_of, own_dict
+from ..statics import MISSING, class_dict, is_class, loaded, mro_of, own_dict
 from ..stdlib import late_import
 from .guarded import guarded, sign_of
 from .own_modules import own_modules
@@ -85,9 +85,12 @@ class Kinds:
         return type(module) is str and (module in self._modules or module == self._namespace.get("__name__", "__main__"))
 
     @property
-    def modules(self) -> list[Any]:
-        """The modules of the user's own."""
-        return list(self._modules.values())
+    def shared(self) -> list[tuple[str, Any]]:
+        """What code changes besides the namespace: modules of the user's own, and settings and figures of matplotlib."""
+        known = (("matplotlib", "rcParams", "matplotlib.rcParams"), ("matplotlib._pylab_helpers", "Gcf", "open figures"))
+        of_libraries = [(label, loaded(module, name)) for module, name, label in known]
+        of_libraries = [(label, class_dict(value)["figs"] if is_class(value) else value) for label, value in of_libraries if value is not MISSING]
+        return [*((f"module {name}", module) for name, module in self._modules.items()), *of_libraries]
 
     def _parts_of(self, cls: type) -> tuple[Part, ...]:
         bases = mro_of(cls)

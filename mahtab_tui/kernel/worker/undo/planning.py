@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..statics import MISSING
 from .checkpoint import Checkpoint, CheckpointError
 from .graph import Graph, ancestors
 from .kinds import Kinds
@@ -11,6 +12,7 @@ from .memory import Interval, UnreadableMemoryError
 from .outside import NotRestored
 from .part import Apply
 from .process_state import steps_back
+from .reach import Patch
 from .restoring import Comparison, Plan, differing_names
 from .step import Step, touched_names
 from .untold import untold
@@ -40,7 +42,7 @@ class Planner:
         stays += untold(step.names, touched_names(later), self._kinds)
         plan = self._compared(step, at, later)
         noted = next((each for each in later if each.changes_inside), None)
-        return self._with_beside(plan, noted, stays)
+        return _with_patches(self._with_beside(plan, noted, stays), later)
 
     def _compared(self, step: Step, at: Step | None, later: list[Step]) -> Plan:
         """The plan as far as the fork of `at` knows."""
@@ -72,6 +74,27 @@ class Planner:
             stays = stays + threads
             stays += [NotRestored(name, reason) for value, reason in kept for name in _names_of(value, plan, holders)]
         return plan._replace(beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored)
+
+
+def _with_patches(plan: Plan, later: list[Step]) -> Plan:
+    """The plan, with the attributes of libraries' modules as they were before the first cell that set them."""
+    first: dict[tuple[int, str], Patch] = {}
+    for each in later:
+        for patch in each.patches:
+            first.setdefault((id(patch.held), patch.attribute), patch)
+    changed = [patch for patch in first.values() if patch.held.get(patch.attribute, MISSING) is not patch.then and patch.label not in plan.inside]
+    steps = [(_set(patch, patch.then), _set(patch, patch.held.get(patch.attribute, MISSING))) for patch in changed]
+    return plan._replace(beside=[*plan.beside, *steps], inside=[*plan.inside, *(patch.label for patch in changed)])
+
+
+def _set(patch: Patch, value: Any) -> Apply:
+    def apply() -> None:
+        if value is MISSING:
+            patch.held.pop(patch.attribute, None)
+        else:
+            patch.held[patch.attribute] = value
+
+    return apply
 
 
 def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:

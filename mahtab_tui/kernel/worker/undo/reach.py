@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..statics import MISSING, is_module, own_dict
 from .part import ATOMS
 
 _PLAIN = (
@@ -37,6 +38,42 @@ def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
         elif not isinstance(node, _PLAIN):
             return True
     return False
+
+
+class Patch(NamedTuple):
+    """An attribute of a library's module that a cell's code sets."""
+
+    held: dict[str, Any]
+    """The module's names."""
+    label: str
+    attribute: str
+    then: Any
+    """What it was; `MISSING` where there was nothing."""
+
+
+def patches(tree: ast.Module, namespace: dict[str, Any]) -> Iterator[Patch]:
+    """The attributes of modules that a cell sets or deletes, as they are before it."""
+    for node in ast.walk(tree):
+        attribute, target = "", None
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            attribute, target = node.attr, node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and len(node.args) > 1:
+            attribute, target = str(getattr(node.args[1], "value", "")), node.args[0]
+        module = _module_at(target, namespace)
+        if module is not None and attribute:
+            held = own_dict(module)
+            yield Patch(held, f"{held.get('__name__')}.{attribute}", attribute, held.get(attribute, MISSING))
+
+
+def _module_at(node: ast.expr | None, namespace: dict[str, Any]) -> Any:
+    """The module that an expression like ``package.module`` stands for; None where it is something else. Runs no code."""
+    if isinstance(node, ast.Name):
+        found = namespace.get(node.id)
+    elif isinstance(node, ast.Attribute):
+        found = own_dict(_module_at(node.value, namespace)).get(node.attr)
+    else:
+        return None
+    return found if is_module(found) else None
 
 
 def names_in(codes: tuple[types.CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:

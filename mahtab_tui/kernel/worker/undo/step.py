@@ -9,6 +9,7 @@ from .checkpoint import Checkpoint
 from .comparing import Roots
 from .outside import Deeds
 from .process_state import ProcessState
+from .reach import Patch
 from .tables import Block
 
 
@@ -28,6 +29,8 @@ class Step:
         """The memory of arrays that there were."""
         self.process: ProcessState | None = None
         self.beside: Beside | None = None
+        self.patches: list[Patch] = []
+        """Attributes of libraries' modules that the cell sets."""
         self.deeds = Deeds()
         """What the cell has done outside."""
         self.failure = ""

@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any
 
 from ..limits import TimeLimitError
+from ..statics import MISSING
 from ..tracebacks import describe_safely
 from .beside import Beside
 from .checkpoint import Checkpoint, fork
@@ -18,7 +19,7 @@ from .kinds import Kinds
 from .memory import Interval, written
 from .planning import Planner, UndoError
 from .process_state import ProcessState
-from .reach import can_change_objects, names_in
+from .reach import Patch, can_change_objects, names_in, patches
 from .restoring import Plan, carry_out, changes
 from .step import Step, touched_names
 from .usage import MemoryUse, held_only, private_bytes
@@ -70,14 +71,15 @@ class UndoHistory:
     def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None:
         """What the code is of the cell that has begun."""
         if self._steps and self._steps[-1].serial == self._serial and can_change_objects(tree, self._namespace):
-            self._keep(self._steps[-1], names_in(codes, self._namespace))
+            self._keep(self._steps[-1], names_in(codes, self._namespace), list(patches(tree, self._namespace)))
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
         return Step(self._serial, cell, dict(self._namespace))
 
-    def _keep(self, step: Step, touched: tuple[str, ...]) -> None:
+    def _keep(self, step: Step, touched: tuple[str, ...], patched: list[Patch]) -> None:
         step.changes_inside = True
+        step.patches = patched
         step.touched = touched
         step.process = ProcessState()
         if self._no_fork:
@@ -85,7 +87,7 @@ class UndoHistory:
             return
         graph = Graph(self._kinds(), states=False)
         early = [step.names[name] for name in touched if name in step.names]
-        graph.add((*early, *graph.kinds.modules, *step.names.values()), time.monotonic() + KEEPING, KEPT)
+        graph.add((*early, *(value for _, value in graph.kinds.shared), *step.names.values()), time.monotonic() + KEEPING, KEPT)
         step.kept = graph.to_keep()
         step.beside = Beside(step.kept)
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
@@ -185,7 +187,9 @@ class UndoHistory:
         checkpoint = self._checkpoint_for(step, self._steps)
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
-        self._keep(before, touched_names(gone))
+        self._keep(
+            before, touched_names(gone), [patch._replace(then=patch.held.get(patch.attribute, MISSING)) for each in gone for patch in each.patches]
+        )
         try:
             carry_out(plan, self._namespace, checkpoint)
         except BaseException:
