@@ -31,6 +31,7 @@ class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__ge
 VARARGS, VARKEYWORDS = 0x04, 0x08
 """Flags of a code object: it takes ``*args``, ``**kwargs``."""
 
+_MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _WRAPPED = 20
 """Decorators that `unwrapped` follows."""
 _SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -40,6 +41,12 @@ _DICTS = Classes(dict, types.MappingProxyType)
 def descends(cls: type, base: object) -> bool:
     """Tell whether a class is another class or a subclass of it."""
     return any(one is base for one in mro_of(cls))
+
+
+def module_of(cls: type) -> str:
+    """Return the name of the module that a class is from; empty if the class tells something else than a name."""
+    found = _MODULE(cls)
+    return found if type(found) is str else ""
 
 
 def is_class(value: object) -> bool:

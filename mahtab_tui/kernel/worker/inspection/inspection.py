@@ -11,6 +11,7 @@ from typing import Any
 from ..limited_repr import limited_repr
 from ..limits import TimeLimitError, within
 from ..own import as_own
+from ..statics import module_of
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
@@ -31,8 +32,6 @@ WORK = 10.0
 CHARACTERS = 200_000
 MOST = 500
 """Rows of one page."""
-_MODULE_OF: Callable[[type], Any] = type.__dict__["__module__"].__get__
-"""Returns a class's module, also for classes in C, bypassing its metaclass."""
 
 
 class Inspection:
@@ -222,8 +221,7 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
 
 def _library(value: Any) -> str:
     """Return the package of an object's class."""
-    module = _MODULE_OF(type(value))
-    return module.partition(".")[0] if type(module) is str else ""
+    return module_of(type(value)).partition(".")[0]
 
 
 def _table_at(way: ResolvedPath) -> Table:

@@ -35,12 +35,16 @@ class Checkpoint:
         self.pid = pid
         self._fd = fd
 
-    def ask(self, question: Any, seconds: float) -> Any:
-        """What the process answers. It is ended where it does not within the time. Raises `CheckpointError`."""
+    def ask(self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Any:
+        """What the process answers; `meanwhile` runs while it does its work. It is ended where it does not answer within the time.
+
+        Raises `CheckpointError`.
+        """
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
             _write(self._fd, pickle.dumps(question, 4), until)
+            meanwhile()
             data = _read(self._fd, until)
         except OSError:
             self.end()

@@ -7,11 +7,17 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..variables import described
+from ..variables import HIDDEN, described
 from .carrying import packed
 from .graph import Graph, Table, ancestors
 from .isolated import written
 from .kinds import Kinds
+from .part import ATOMS
+
+MENTIONED = 20.0
+"""Seconds for walking through what a cell mentions, in each process."""
+OTHERS = 2.0
+"""Seconds for everything else."""
 
 
 class Roots(NamedTuple):
@@ -66,10 +72,10 @@ class Witness:
         self._graph: Graph
         self._roots: Roots
 
-    def describe(self, roots: Roots, first: Iterable[str], seconds: float) -> Described:
+    def describe(self, roots: Roots, first: Iterable[str]) -> Described:
         """Walk from these roots, the names of `first` before the others."""
         self._roots, self._graph = roots, Graph(Kinds(self._namespace))
-        unseen = walk(self._graph, roots, first, time.monotonic() + seconds)
+        unseen = walk(self._graph, roots, first)
         return Described(Table.of(self._graph).rows.tobytes(), unseen)
 
     def carry(self, wanted: Wanted) -> Carried:
@@ -127,19 +133,22 @@ class Witness:
         return [name for name, value in named if id(value) in reached]
 
 
-def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list[str]:
-    """Walk from the names of `first`, then from all; returns the names that the time did not suffice for."""
-    early = [name for name in first if name in roots.names]
-    done = set()
-    for name in (*early, *roots.names):
-        if name in done:
-            continue
-        if not graph.add((roots.names[name],), until):
-            break
-        done.add(name)
-    else:
-        graph.add((*(value for _, value in graph.kinds.shared), *roots.kept), until)
-    return [name for name in roots.names if name not in done]
+def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
+    """Walk from the names that cells mention, then from all others; returns the names that the time did not suffice for."""
+    names = roots.names
+    early = [name for name in dict.fromkeys(first) if name in names]
+    left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)
+    graph.add((*(value for _, value in graph.kinds.shared), *roots.kept), time.monotonic() + OTHERS)
+    return left + _walk_names(graph, {name: value for name, value in names.items() if name not in left}, OTHERS)
+
+
+def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str]:
+    until = time.monotonic() + seconds
+    inside = [(name, value) for name, value in names.items() if name not in HIDDEN and id(type(value)) not in ATOMS]
+    for place, (_, value) in enumerate(inside):
+        if not graph.add((value,), until):
+            return [name for name, _ in inside[place:]]
+    return []
 
 
 def addresses(data: bytes) -> array[int]:

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, descends, is_class
+from ..statics import MISSING, descends
 from .kinds import Kinds
 from .part import ATOMS, Part, Values
 from .tables import Block, block_of
@@ -53,7 +53,7 @@ class Graph:
             count += 1
             if count > most or (count % 64 == 0 and time.monotonic() > until):
                 return False
-            node, inside = self._node(value)
+            node, inside = self._node(value, most)
             nodes[id(value)] = node
             pending += inside
         return True
@@ -82,24 +82,26 @@ class Graph:
                 found.setdefault(child, []).append(address)
         return found
 
-    def _node(self, value: Any) -> tuple[Node, Values]:
+    def _node(self, value: Any, most: float) -> tuple[Node, Values]:
         inside: Values = []
         fixed: list[bytes] = []
         loose: list[bytes] = []
         block = None
+        kind = self.kinds.kind(value)
         try:
             for part in self.kinds.parts(value):
-                if part.costly and not self._states:
+                if not self._states and (part.costly or part.size(value) > most):
                     continue
                 held = part.read(value)
                 if self._states:
                     (loose if part.prepare is not None else fixed).append(_encoded(part, held))
                 inside += [item for item in held if id(type(item)) not in ATOMS and item is not MISSING]
-            block = block_of(value)
+            if kind.has_memory:
+                block = block_of(value)
         except Exception:  # a library's object in a state that nobody foresaw: only which object it is counts
             return Node(value, 0, 0, (), None), []
         children = tuple(map(id, inside))
-        if not is_class(value) and self.kinds.is_own_class(type(value)):
+        if kind.is_own:
             inside.append(type(value))
         return Node(value, hash(tuple(fixed)), hash(tuple(loose)), children, block), inside
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, mro_of, own_dict
+from ..statics import MISSING, module_of, mro_of, own_dict
 from .part import Part, Values
 
 
@@ -67,17 +67,16 @@ _GUARDED = (
 )
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Of `io`, but no files."""
-_module_of: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
 def guarded(cls: type) -> Guarded | None:
     """The kind of a class that is left alone, by its bases; None for others."""
     bases = mro_of(cls)[:-1]
-    if any(_name_of(base) in _IN_MEMORY and _module_of(base) == "_io" for base in bases):
+    if any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
         return None
     for base in bases:
-        module, name = str(_module_of(base)), _name_of(base)
+        module, name = module_of(base), _name_of(base)
         for kind in _GUARDED:
             if (not kind.names or name in kind.names) and any(module == each or module.startswith(each + ".") for each in kind.modules):
                 return kind
@@ -86,7 +85,7 @@ def guarded(cls: type) -> Guarded | None:
 
 def sign_of(cls: type, kind: Guarded) -> Part:
     """How far an object of this class is, as a part that never changes in place; of a derived class with its attributes."""
-    if any(str(_module_of(cls)).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
+    if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part("sign", kind.sign, None)
     return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)
 

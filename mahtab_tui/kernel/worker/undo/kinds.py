@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import types
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..statics import MISSING, class_dict, is_class, loaded, mro_of, own_dict
+from ..statics import MISSING, class_dict, descends, is_class, loaded, module_of, mro_of, own_dict
 from ..stdlib import late_import
 from .guarded import guarded, sign_of
 from .own_modules import own_modules
@@ -53,6 +53,23 @@ def _put_module(module: Any, values: Values) -> Apply:
 _MODULE = Part("module", _module, _put_module)
 
 
+class Kind(NamedTuple):
+    """What is known of all objects of a class."""
+
+    parts: tuple[Part, ...]
+    cls: type | None
+    """Kept alive by this: another class could get its address."""
+    is_own: bool
+    """The class is the user's own, and may be changed too."""
+    has_memory: bool
+    """They may be arrays (see `tables.block_of`)."""
+
+
+_NONE = Kind((), None, False, False)
+_EACH = Kind((CLASS,), None, False, False)
+"""Stands for kinds of which each object has parts of its own."""
+
+
 class Kinds:
     """The parts of each class that was met. Made for one comparison, because classes come and go."""
 
@@ -61,28 +78,39 @@ class Kinds:
         self._modules = own_modules()
         self._globals = {id(namespace), *(id(own_dict(module)) for module in self._modules.values())}
         self._special = tuple(special_parts())
-        self._known: dict[int, tuple[type, tuple[Part, ...]]] = {}
+        self._known: dict[int, Kind] = {}
+
+    def kind(self, value: Any) -> Kind:
+        """The kind of an object."""
+        cls = type(value)
+        known = self._known.get(id(cls))
+        if known is None:
+            if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
+                return _EACH if self._is_own(value) else _NONE
+            parts = self._parts_of(cls)
+            has_memory = module_of(type(cls)) == "_ctypes" or any(part.name in ("array", "tensor") for part in parts)
+            known = self._known[id(cls)] = Kind(parts, cls, self.is_own_class(cls), has_memory)
+        return _NONE if value is self._namespace else known
 
     def parts(self, value: Any) -> tuple[Part, ...]:
         """The parts of an object; none for what is only compared by identity."""
-        cls = type(value)
-        if value is self._namespace:
-            return ()
+        kind = self.kind(value)
+        if kind is not _EACH:
+            return kind.parts
+        return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._parts_of(types.FunctionType)
+
+    def _is_own(self, value: Any) -> bool:
+        """Whether a class, a module or a function is the user's; a function that has variables of others inside counts, too."""
         if is_class(value):
-            return (CLASS,) if self.is_own_class(value) else ()
-        if cls is types.ModuleType:
-            return (_MODULE,) if id(own_dict(value)) in self._globals else ()
-        if cls is types.FunctionType and id(value.__globals__) not in self._globals and value.__closure__ is None:
-            return ()  # a library's
-        known = self._known.get(id(cls))
-        if known is None:
-            known = self._known[id(cls)] = (cls, self._parts_of(cls))
-        return known[1]
+            return self.is_own_class(value)
+        if type(value) is types.ModuleType:
+            return id(own_dict(value)) in self._globals
+        return id(value.__globals__) in self._globals or value.__closure__ is not None
 
     def is_own_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
-        module = class_dict(cls).get("__module__")
-        return type(module) is str and (module in self._modules or module == self._namespace.get("__name__", "__main__"))
+        module = module_of(cls)
+        return module in self._modules or module == self._namespace.get("__name__", "__main__")
 
     @property
     def shared(self) -> list[tuple[str, Any]]:
@@ -94,25 +122,18 @@ class Kinds:
 
     def _parts_of(self, cls: type) -> tuple[Part, ...]:
         bases = mro_of(cls)
-        if any(base in bases for base in _NEVER):
+        if any(descends(cls, base) for base in _NEVER):
             return ()
         kind = guarded(cls)
         if kind is not None:
             return (sign_of(cls, kind),)
-        found: list[Part] = []
-        for base, part in self._special:
-            if any(one is base for one in bases):
-                found.append(part)
-                break
-        else:
-            for base, part in CONTAINERS:
-                if any(one is base for one in bases):
-                    found.append(part)
-                    break
+        found = [part for base, part in self._special if descends(cls, base)][:1]
+        if not found:
+            found += [part for base, part in CONTAINERS if descends(cls, base)][:1]
         if any("__dict__" in class_dict(base) for base in bases):
-            found.append(OF_PANDAS if any(str(class_dict(base).get("__module__")).startswith("pandas.") for base in bases) else ATTRIBUTES)
+            found.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
         if slot_descriptors(cls):
             found.append(SLOTS)
-        if not found and str(class_dict(type)["__module__"].__get__(cls)).partition(".")[0] not in _UNCHANGING:
+        if not found and module_of(cls).partition(".")[0] not in _UNCHANGING:
             found.append(REDUCED)
         return tuple(found)

@@ -20,5 +20,7 @@ class Part(NamedTuple):
     """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
     key) runs in here, and not in what it returns."""
     ordered: bool = True
+    size: Callable[[Any], int] = lambda value: 0
+    """How many values there are, where that may be very many."""
     costly: bool = False
     """Not read where only the objects inside are wanted; it has none."""

@@ -39,6 +39,10 @@ def _put_dict(mapping: Any, values: Values) -> Apply:
     return apply
 
 
+def _ordered_items(mapping: Any) -> Values:
+    return [value for key in collections.OrderedDict.__iter__(mapping) for value in (key, dict.__getitem__(mapping, key))]
+
+
 def _put_ordered_dict(mapping: Any, values: Values) -> Apply:
     wanted = pairs(values)
 
@@ -196,21 +200,14 @@ SLOTS = Part("slots", _slots, _put_slots)
 CLASS = Part("class", _class, _put_class)
 
 CONTAINERS: tuple[tuple[type, Part], ...] = (
-    (
-        collections.OrderedDict,
-        Part(
-            "ordered dict",
-            lambda value: [x for key in collections.OrderedDict.__iter__(value) for x in (key, dict.__getitem__(value, key))],
-            _put_ordered_dict,
-        ),
-    ),
-    (collections.defaultdict, Part("default dict", lambda value: [value.default_factory, *_items(value)], _put_default_dict)),
-    (dict, Part("dict", _items, _put_dict)),
-    (list, Part("list", list.copy, lambda value, values: lambda: list.__setitem__(value, slice(None), values))),
-    (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None)),
-    (set, Part("set", lambda value: list(set.__iter__(value)), _put_set, ordered=False)),
-    (frozenset, Part("frozenset", lambda value: list(frozenset.__iter__(value)), None, ordered=False)),
-    (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque)),
+    (collections.OrderedDict, Part("ordered dict", _ordered_items, _put_ordered_dict, size=dict.__len__)),
+    (collections.defaultdict, Part("default dict", lambda value: [value.default_factory, *_items(value)], _put_default_dict, size=dict.__len__)),
+    (dict, Part("dict", _items, _put_dict, size=dict.__len__)),
+    (list, Part("list", list.copy, lambda value, values: lambda: list.__setitem__(value, slice(None), values), size=list.__len__)),
+    (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None, size=tuple.__len__)),
+    (set, Part("set", lambda value: list(set.__iter__(value)), _put_set, ordered=False, size=set.__len__)),
+    (frozenset, Part("frozenset", lambda value: list(frozenset.__iter__(value)), None, ordered=False, size=frozenset.__len__)),
+    (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque, size=collections.deque.__len__)),
     (bytearray, Part("bytearray", lambda value: [bytes(value)], _put_bytes)),
     (types.FunctionType, Part("function", _function, _put_function)),
     (types.CellType, Part("cell", _cell, _put_cell)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple
@@ -20,8 +19,8 @@ from .outside import NotRestored
 from .part import Apply
 from .tables import Block, block_of
 
-COMPARING = 20.0
-"""Seconds for walking through a namespace, in each process."""
+ANSWERING = 60.0
+"""Seconds for an answer of a checkpoint, after which it counts as lost."""
 
 
 MAKING = 10.0
@@ -67,9 +66,13 @@ class Comparison:
 
     def plan(self, serial: int, checkpoint: Checkpoint, intervals: list[Interval], rebound: list[str]) -> Plan:
         """Compare, and fetch what is different. intervals: between the checkpoint and the last fork. Raises what making an object raises."""
-        until = time.monotonic() + COMPARING
-        told = Described(*checkpoint.ask(("describe", serial, self._first, COMPARING), COMPARING * 2))
-        unseen = {*told.unseen, *walk(self._graph, self._roots, self._first, until)}
+        unseen: set[str] = set()
+
+        def walk_here() -> None:
+            unseen.update(walk(self._graph, self._roots, self._first))
+
+        told = Described(*checkpoint.ask(("describe", serial, self._first), ANSWERING, walk_here))
+        unseen.update(told.unseen)
         rows = array("q")
         rows.frombytes(told.rows)
         alive, changed, copies, moved = self._match(rows)
@@ -79,7 +82,7 @@ class Comparison:
         copies = [copy for copy in copies if copy.spans] + moved
         memory = array("q", [id(copy.array) for copy in copies])
         wanted = Wanted(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
-        carried = Carried(*checkpoint.ask(("carry", *wanted), COMPARING))
+        carried = Carried(*checkpoint.ask(("carry", *wanted), ANSWERING))
         nodes = self._graph.nodes
         pairs = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, self._namespace))
         gone = {key: value for key, value in pairs if type(key) is str}
@@ -89,7 +92,8 @@ class Comparison:
             copies,
             [],
             carried.changed,
-            [NotRestored(*lost) for lost in carried.lost] + [NotRestored(name, "there was no time to compare it") for name in sorted(unseen)],
+            [NotRestored(*lost) for lost in carried.lost]
+            + [NotRestored(name, "there was not enough time to compare it: what was changed in it stays") for name in sorted(unseen)],
             carried.variables,
             self._graph,
         )

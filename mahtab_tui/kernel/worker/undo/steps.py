@@ -71,7 +71,11 @@ class UndoHistory:
     def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None:
         """What the code is of the cell that has begun."""
         if self._steps and self._steps[-1].serial == self._serial and can_change_objects(tree, self._namespace):
-            self._keep(self._steps[-1], names_in(codes, self._namespace), list(patches(tree, self._namespace)))
+            step = self._steps[-1]
+            try:
+                self._keep(step, names_in(codes, self._namespace), list(patches(tree, self._namespace)))
+            except BaseException as error:  # an object that nobody foresaw, whose own code ran: the cell runs all the same
+                step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
@@ -141,8 +145,8 @@ class UndoHistory:
 
     def _answer(self, witness: Witness, question: tuple[Any, ...]) -> Any:
         if question[0] == "describe":
-            _, serial, first, seconds = question
-            return tuple(witness.describe(self._with(serial).roots(), first, seconds))
+            _, serial, first = question
+            return tuple(witness.describe(self._with(serial).roots(), first))
         return tuple(witness.carry(Wanted(*question[1:])))
 
     def _with(self, serial: int) -> Step:

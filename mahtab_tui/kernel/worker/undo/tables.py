@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..own import as_own
-from ..statics import MISSING, descends, loaded
+from ..statics import MISSING, descends, loaded, module_of
 from ..stdlib import late_import
 from .part import Apply, Part, Values
 
@@ -26,7 +26,7 @@ def block_of(value: Any) -> Block | None:
     tensor = loaded("torch", "Tensor")
     if tensor is not MISSING and descends(type(value), tensor):
         return _storage(value)
-    if type(type(value)).__module__ == "_ctypes":
+    if module_of(type(type(value))) == "_ctypes":
         ctypes = sys.modules["ctypes"]
         return Block(ctypes.addressof(value), ctypes.sizeof(value)) if ctypes.sizeof(value) else None
     array = loaded("numpy", "ndarray")
