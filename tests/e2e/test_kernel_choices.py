@@ -112,7 +112,7 @@ def test_the_working_directory_is_changed_from_the_screen(start: Start, project:
     screen = start(columns=200, lines=50)
     screen.wait("kernel .*idle")
     choose(screen, "working", "Working directory")
-    screen.wait(r"Working directory(?s:.*)Enter takes it")
+    screen.wait(r"Working directory(?s:.*)Enter accepts")
     screen.press("ctrl+u")
     screen.enter("a folder")
     screen.wait("The working directory is .*a folder now")

@@ -91,7 +91,7 @@ def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it
     screen.wait("This Python has no seaborn. Alt\\+I puts %pip install seaborn")
     screen.type("draft")
     screen.send("\x1bi")
-    screen.wait("The input holds something")
+    screen.wait("Clear the input first")
     screen.wait("❯ draft")
 
 
