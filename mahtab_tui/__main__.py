@@ -33,8 +33,8 @@ if __name__ == "__main__":
     if sys.flags.interactive:
         from mahtab_tui.cli.embed import run_repl
 
-        sys.path += own  # the person's modules can be imported, and hide none of ours
-        del own, gc, main, _end  # the namespace is the person's
+        sys.path += own  # the user's modules can be imported, and hide none of ours
+        del own, gc, main, _end  # the namespace is the user's
         run_repl(ns=vars(sys.modules["__main__"]))
     else:
         main()

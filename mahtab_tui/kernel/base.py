@@ -31,7 +31,7 @@ class Status(StrEnum):
     ERROR = "error"
     INTERRUPTED = "interrupted"
     KILLED = "killed"
-    """The kernel was killed because the person asked for it, or by `reset`."""
+    """The kernel was killed because the user asked for it, or by `reset`."""
     DIED = "died"
     """The kernel ended by itself or by somebody else's hand."""
 
@@ -46,7 +46,7 @@ class KernelState(StrEnum):
 
 
 class KernelError(Exception):
-    """The kernel cannot do this; the message is a sentence for the person."""
+    """The kernel cannot do this; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,7 @@ class Kernel(Protocol):
         """Whether modules of the project are loaded anew before a cell when their file has changed."""
 
     def variables(self) -> list[Variable]:
-        """All names of the namespace. Works while a cell runs. No code of the person's classes runs."""
+        """All names of the namespace. Works while a cell runs. No code of the user's classes runs."""
 
     def inspect(self, name: str) -> Detail:
         """A look inside one variable, as text. Works while a cell runs. Raises `KernelError` where there is no such name."""
@@ -342,7 +342,7 @@ class Kernel(Protocol):
         `KernelError`."""
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """What may stand at the cursor (in characters). Works while a cell runs, within a time limit. No code of the person's classes
+        """What may stand at the cursor (in characters). Works while a cell runs, within a time limit. No code of the user's classes
         runs, and nothing is imported. Raises `KernelError` where the kernel does not answer in time."""
 
     def explain(self, code: str, cursor: int) -> Explanation | None:

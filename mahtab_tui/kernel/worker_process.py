@@ -231,7 +231,7 @@ class WorkerProcess:
                         self._handle(process, frame)
 
     def _drain(self, process: Process) -> None:
-        """Read what is in the pipe now, and no more: a thread of the person's may print without end."""
+        """Read what is in the pipe now, and no more: a thread of the user's may print without end."""
         waiting = struct.unpack("i", fcntl.ioctl(process.output, termios.FIONREAD, bytes(4)))[0]
         while waiting > 0:
             data = os.read(process.output, min(waiting, 65536))

@@ -158,7 +158,7 @@ async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(screens
         await pilot.press("N")
         await reads(pilot, "18 of 3,002")
         await pilot.press("slash", *["backspace"] * 6, *"deep", "enter")
-        await reads(pilot, "Nothing found in 3,002 lines. Folded parts are not searched.")
+        await reads(pilot, "Nothing found in 3,002 lines. Collapsed parts are not searched.")
 
 
 async def test_a_plot_takes_the_colours_of_another_theme(make_app: MakeApp) -> None:

@@ -191,7 +191,7 @@ def main(fd: int) -> None:
     _die_with_host()
     worker = Worker(fd, token)
     sys.argv = [""]
-    # Out of the collector's way, and of copy-on-write's where the person forks.
+    # Out of the collector's way, and of copy-on-write's where the user forks.
     gc.freeze()
     gc.enable()
     worker.run()

@@ -121,14 +121,14 @@ class Control:
             self._channel.send({"op": "reply", "id": frame.get("id"), "error": str(error)})
 
     def _aside(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
-        """Answer on a thread of its own: describing may run the person's own code, completing may look at a slow disk."""
+        """Answer on a thread of its own: describing may run the user's own code, completing may look at a slow disk."""
 
         def answer() -> None:
             try:
                 reply = {"value": work(frame)}
             except Exception as error:  # the thread's outermost frame
                 reply = {"error": str(error) or type(error).__name__}
-            except BaseException as error:  # an object of the person's has ended the thread: whoever waits shall know
+            except BaseException as error:  # an object of the user's has ended the thread: whoever waits shall know
                 reply = {"error": f"{type(error).__name__} was raised."}
             self._channel.send({"op": "reply", "id": frame["id"], **reply})
 
@@ -178,7 +178,7 @@ def _installed(frame: Frame) -> bool:
 
 
 def set_size(columns: int, lines: int) -> None:
-    """Tell the person's libraries how wide the screen is: this is where `shutil.get_terminal_size` looks first."""
+    """Tell the user's libraries how wide the screen is: this is where `shutil.get_terminal_size` looks first."""
     os.environ["COLUMNS"], os.environ["LINES"] = str(columns), str(lines)
 
 

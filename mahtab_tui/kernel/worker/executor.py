@@ -170,7 +170,7 @@ class Executor:
             return
         value = self._evaluate(last)
         if sys.displayhook is not sys.__displayhook__:
-            sys.displayhook(value)  # the person's own, or a library's (rich, sympy)
+            sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
             return
         text = self._represent(cell, value)
         part = text if limited is None else limited.take(text)

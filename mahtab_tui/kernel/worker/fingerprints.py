@@ -1,4 +1,4 @@
-"""A short digest of an object's contents, by which a change in place is seen. No code of the person's classes runs.
+"""A short digest of an object's contents, by which a change in place is seen. No code of the user's classes runs.
 
 kind of object                       what counts
 numbers, texts, other immutables     their value, or which object it is

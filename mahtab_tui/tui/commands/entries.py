@@ -8,7 +8,7 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand("entry-up", "walk(-1)", "up", "Up", "Go to the previous entry; through a long one line by line", "Transcript"),
     PaneCommand("entry-down", "walk(1)", "down", "Down", "Go to the next entry", "Transcript"),
     PaneCommand("entry-menu", "menu", "enter", "Actions", "Show the actions on the entry; so does a right click", "Transcript", True),
-    PaneCommand("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
+    PaneCommand("entry-fold", "fold_entry", "space", "Collapse", "Show the beginning only, or all of it again", "Transcript", True),
     PaneCommand("entry-find", "find", "ctrl+f", "Find", "Search the whole transcript", "Transcript", True),
     PaneCommand(
         "entry-open", "open_entry", "o", "Open", "Show all output of the cell, its pictures, or the frames of its error", "Transcript", menu=True

@@ -41,11 +41,11 @@ TREE_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
         "tree-open", "open_row", "enter", "Open", "Look inside the object at the cursor; a property is evaluated first", "Inspector: tree", True
     ),
-    PaneCommand("tree-unfold", "unfold", "right,space", "Unfold", "Show what is inside, below it", "Inspector: tree", True),
-    PaneCommand("tree-search", "search", "slash", "Search", "Search the names, types and values of what is unfolded", "Inspector: tree", True),
+    PaneCommand("tree-unfold", "unfold", "right,space", "Expand", "Show what is inside, below it", "Inspector: tree", True),
+    PaneCommand("tree-search", "search", "slash", "Search", "Search the names, types and values of what is expanded", "Inspector: tree", True),
     PaneCommand("tree-next", "find(1)", "n", "Next", "Go to the next line that has it", "Inspector: tree"),
     PaneCommand("tree-previous", "find(-1)", "N,shift+n", "Previous", "Go to the line before that has it", "Inspector: tree"),
-    PaneCommand("tree-fold", "fold", "left", "Fold", "Hide what is inside; then go to the object around it", "Inspector: tree", True),
+    PaneCommand("tree-fold", "fold", "left", "Collapse", "Hide what is inside; then go to the object around it", "Inspector: tree", True),
 )
 
 ARRAY_COMMANDS: tuple[PaneCommand, ...] = (

@@ -57,7 +57,7 @@ class Branch:
             self._pages[position // ITEMS] = page
 
     def forget(self) -> None:
-        """Drop all pages, which are out of date; keep what is unfolded."""
+        """Drop all pages, which are out of date; keep what is expanded."""
         self._pages.clear()
         for branch in self.open.values():
             branch.forget()

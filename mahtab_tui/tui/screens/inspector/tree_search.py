@@ -31,4 +31,4 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
         child = line.child
         if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
             return number
-    raise KernelError(f"Nothing found in {min(lines, MOST_LINES):,} lines. Folded parts are not searched.")
+    raise KernelError(f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched.")
