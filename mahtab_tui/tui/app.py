@@ -187,8 +187,9 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        slash = parse_slash(message.text) if message.mode == "ask" else None
-        if slash is not None:
+        slash = parse_slash(message.text)
+        # In Python mode only what is a command: anything else after a slash gets Python's own error.
+        if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
         elif not message.replaces:
             self._submit(message.mode, message.text)

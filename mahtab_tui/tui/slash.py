@@ -1,4 +1,4 @@
-"""Commands of Ask mode: ``/name argument``."""
+"""Commands that are typed: ``/name argument``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEGUN = re.compile(r"\s*(/[a-z-]*)")
 
 
 class SlashCommand(Protocol):
-    """What Ask mode needs to know of a command."""
+    """What the editor needs to know of a command."""
 
     @property
     def slash(self) -> str: ...

@@ -18,6 +18,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.open import SMALLEST
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 from mahtab_tui.tui.widgets import chips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.records import made
@@ -128,6 +129,21 @@ async def test_an_unknown_slash_command_is_said_and_not_sent(make_app: Callable[
         await pilot.pause()
         assert not sent
         assert any("/nonsense" in notification.message for notification in app._notifications)
+
+
+async def test_in_python_mode_a_known_command_runs_and_anything_else_is_code(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    sent: list[tuple[str, str]] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append((mode, text)))
+    async with app.run_test() as pilot:
+        await pilot.press(*"/sett", "tab", "enter")
+        await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
+        await pilot.press("escape")
+        await pilot.press(*"/nonsense", "enter", *"/ 2", "enter")
+        await until(pilot, lambda: len(sent) == 2)
+        assert sent == [("python", "/nonsense"), ("python", "/ 2")]
 
 
 async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(make_app: Callable[..., MahtabApp]) -> None:

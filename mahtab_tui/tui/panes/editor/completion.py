@@ -159,7 +159,7 @@ class Completer:
         self._area.call_later(self.answered, CompletionResponse(request, found))
 
     def _found(self, request: CompletionRequest) -> Completions:
-        if not request.python and (commands := self._slash.complete(request.code, request.cursor)):
+        if commands := self._slash.complete(request.code, request.cursor):
             return commands
         complete = self._knowing(request.python)
         assert complete is not None
