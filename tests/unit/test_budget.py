@@ -1,0 +1,94 @@
+"""Limits of a search, what is left of them, and what calls are expected to cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Limits, Prices, limits_of
+from mahtab_tui.search.node import BudgetLeft
+
+LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}
+
+
+def test_limits_do_not_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Limits().max_turns = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "least"), LEAST.items())
+def test_the_least_value_of_each_limit_is_accepted_and_none_below_it(name: str, least: int) -> None:
+    assert getattr(limits_of({name: 9}, **{name: least}), name) == least
+    with pytest.raises(ValueError, match=f"{name} must be at least {least}, not {least - 1}."):
+        limits_of(**{name: least - 1})
+
+
+@pytest.mark.parametrize("value", [True, 1.5, "2", [3]])
+def test_a_limit_that_counts_is_a_whole_number(value: object) -> None:
+    with pytest.raises(ValueError, match=f"^max_calls must be a whole number, not {re.escape(repr(value))}.$"):
+        limits_of(max_calls=value)
+
+
+def test_limits_in_dollars_and_seconds_are_above_zero() -> None:
+    assert limits_of(max_usd=0.001, max_seconds=1) == Limits(max_usd=0.001, max_seconds=1)
+    for value in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match=f"max_usd must be more than 0, not {value}."):
+            limits_of(max_usd=value)
+    with pytest.raises(ValueError, match=r"max_seconds must be a number, not True\."):
+        limits_of(max_seconds=True)
+
+
+@pytest.mark.parametrize(("depth", "chars", "plain"), [(0, 100, True), (0, 101, False), (2, 101, False), (3, 101, True), (4, 101, True)])
+def test_a_short_text_and_the_deepest_call_are_plain(depth: int, chars: int, plain: bool) -> None:
+    assert Limits(max_depth=3, small=100).is_plain(depth, chars) is plain
+
+
+def test_a_limit_may_be_reached_and_not_passed() -> None:
+    budget = Budget(Limits(max_calls=1, max_tokens=10, max_usd=0.5))
+    budget.free(budget.hold(Amount(1, 10, 0.5)))
+    for amount, limit in ((Amount(2), "1 model call for"), (Amount(tokens=11), "10 tokens"), (Amount(usd=0.51), r"\$0\.50")):
+        with pytest.raises(BudgetSpent, match=limit):
+            budget.hold(amount)
+    assert budget.left() == BudgetLeft(calls=1, tokens=10, usd=0.5)
+
+
+def test_nothing_is_left_of_a_limit_that_was_passed() -> None:
+    budget = Budget(Limits(max_calls=2, max_tokens=10, max_usd=0.5))
+    budget.spend(Amount(3, 12, 0.75))
+    assert budget.left() == BudgetLeft(calls=0, tokens=0, usd=0.0)
+    assert budget.usd_left == -0.25
+    assert Budget(Limits(max_calls=None)).left() == BudgetLeft(calls=None, tokens=None, usd=None)
+
+
+def test_dollars_that_are_left_may_be_used_up() -> None:
+    budget = Budget(Limits(max_usd=0.5))
+    budget.spend(Amount(usd=0.25))
+    budget.check_usd(0.25)
+    with pytest.raises(BudgetSpent, match=r"\$0\.50"):
+        budget.check_usd(0.26)
+    Budget(Limits()).check_usd(1e9)
+
+
+def test_an_unknown_price_ends_a_limit_in_dollars_only() -> None:
+    free, limited = Budget(Limits(max_calls=9)), Budget(Limits(max_usd=1.0))
+    for budget in (free, limited):
+        budget.unpriced()
+    free.hold(Amount(1))
+    with pytest.raises(BudgetSpent, match="did not report its price"):
+        limited.hold(Amount(1))
+
+
+def test_prices_weigh_what_is_written_and_remember_the_dearest_call() -> None:
+    prices = Prices((1e-6, 5e-6))
+    assert prices.estimate(4_000).usd == pytest.approx(1_000 * 1e-6 + 600 * 5e-6)
+    prices.learn(1_000, 100, 0.3)
+    prices.learn(1_000, 300, None)
+    prices.learn(1_000, 100, 0.1)
+    assert prices.dearest == 0.3
+    each = 0.4 / (2 * (1_000 + 5 * 100))
+    estimate = prices.estimate(4_000, calls=3)
+    assert estimate[:2] == (3, 1_000 + 3 * 166)
+    assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * each)
+    assert Prices((0.0, 0.0)).estimate(4_000).usd == 0.0
