@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import LeftOut
@@ -40,6 +40,8 @@ class Execution(NamedTuple):
     status: str
     rewritten: bool = False
     """Whether `output` lacks text that was overwritten."""
+    undone: str | None = None
+    """Why the user undid its changes, which may be empty; None if they did not."""
 
 
 class EarlierMessage(NamedTuple):
@@ -81,18 +83,20 @@ class AgentHost(Protocol):
     def party(self) -> str:
         """The model's short name."""
 
-    @property
-    def approval(self) -> Literal["ask", "auto"]:
-        """``auto``: `decide` answers at once, and no approval is logged as waiting."""
-
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
-    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
-        """Run code in the namespace and wait for it; the host logs it."""
+    def decide_alone(self, code: str) -> Decision | str:
+        """Decide about code without asking the user; or return why they must be asked, which is empty if they are always asked."""
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        """Decide what to do with a block, waiting for the user if the session asks. Returns `stop` if the turn is cancelled."""
+        """Wait for the user's decision about a block. Returns `stop` if the turn is cancelled."""
+
+    def execute(self, code: str, *, turn: int, step: int, block: int, review: bool = False) -> Execution:
+        """Run code in the namespace and wait for it; the host logs it. review: then wait until the user keeps or undoes its changes.
+
+        If the user stops the turn there, `cancelled` is set.
+        """
 
     def context(self, turn: int) -> str:
         """Return the context of a question: variables, what happened since the model last spoke, attachments."""

@@ -124,8 +124,9 @@ class Nodes:
             results.append(self._run(state, decision))
             stopped = self._session.cancelled.is_set()
         block = state["block"] + 1
-        if not stopped and (results[-1]["is_error"] or decision.action == "refuse"):
-            results += [_not_run(state, later) for later in range(block, len(state["code_blocks"]))]
+        undone = bool(results) and results[-1].get("undone", False)
+        if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
+            results += [_not_run(state, later, undone=undone) for later in range(block, len(state["code_blocks"]))]
             block = len(state["code_blocks"])
         update: Update = {"execution_results": results, "block": block, "decision": None, "stopped": stopped}
         if stopped or block == len(state["code_blocks"]):
@@ -252,7 +253,10 @@ class Nodes:
         if decision.action == "skip":
             return _skipped(state, request.block, prompts.skipped(request.block, decision.reason))
         code = request.code if decision.code is None else encodable(decision.code)
-        ran = self._session.execute(code, turn=request.turn, step=request.step, block=request.block)
+        ran = self._session.execute(code, turn=request.turn, step=request.step, block=request.block, review=decision.action == "review")
+        note = "" if code == request.code else prompts.edited(request.block)
+        if ran.undone is not None:
+            note = prompts.undone(request.block, ran.undone)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -261,8 +265,9 @@ class Nodes:
             output=encodable(ran.output),
             is_error=ran.is_error,
             status=ran.status,
-            note="" if code == request.code else prompts.edited(request.block),
+            note=note,
             rewritten=ran.rewritten,
+            undone=ran.undone is not None,
         )
 
     def _say(self, writer: StreamWriter, doing: Literal["thinking", "reflecting", "max-turns"], state: AgentState, step: int) -> None:
@@ -280,9 +285,9 @@ def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
     return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status="skipped", note=note)
 
 
-def _not_run(state: AgentState, block: int) -> ExecutionResult:
-    """Make the result of a block that does not run, because it relies on an earlier one that failed or was refused."""
-    return _skipped(state, block, prompts.not_run(block))
+def _not_run(state: AgentState, block: int, *, undone: bool) -> ExecutionResult:
+    """Make the result of a block that does not run, because it relies on an earlier one that failed, was refused or was undone."""
+    return _skipped(state, block, prompts.not_run(block, undone=undone))
 
 
 def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:

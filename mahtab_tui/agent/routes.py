@@ -26,7 +26,7 @@ def after_execute(
 ) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
     """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to the model, which judges the results.
 
-    If the user skipped a block, the model answers without judging.
+    If the user skipped or undid a block, the model answers without judging.
     """
     if state["stopped"]:
         return "end"
@@ -34,8 +34,8 @@ def after_execute(
         return "approve"
     results = results_of_step(state)
     failed = any(result["is_error"] for result in results)
-    skipped = any(result["status"] == "skipped" for result in results)
-    to_judge = failed or not skipped
+    declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
+    to_judge = failed or not declined
     if to_judge and (reflection == "always" or (reflection == "on_error" and failed)):
         return "reflect"
     if state["turn_count"] >= max_turns:

@@ -54,9 +54,10 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
 
 
 def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
-    if session.approval == "auto":
-        return session.decide(request)
-    asked = request.record(session.party)
+    alone = session.decide_alone(request.code)
+    if isinstance(alone, Decision):
+        return alone
+    asked = request.record(session.party).changed(why=alone or None)
     emit(session.log, asked.changed(state="waiting"))
     decision = session.decide(request)
     edited = decision.action in ("run", "all") and decision.code not in (None, request.code)

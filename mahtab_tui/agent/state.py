@@ -38,6 +38,8 @@ class ExecutionResult(TypedDict):
     """Tells the model why it did not run as written; otherwise empty."""
     rewritten: NotRequired[bool]
     """Whether `output` lacks text that was overwritten."""
+    undone: NotRequired[bool]
+    """Whether the user has undone what it changed."""
 
 
 class AgentState(TypedDict):

@@ -1,4 +1,4 @@
-"""The answer to an approval."""
+"""What the user decides about code, before it runs or afterwards."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Literal, NamedTuple
 
 
 class Decision(NamedTuple):
-    """What the user decides about a code block."""
+    """What the user decides about a code block.
 
-    action: Literal["run", "skip", "all", "stop", "refuse"]
-    """``all``: run this one, and everything from now on without asking. ``refuse``: the code may not run, and the user was not asked."""
+    before it runs  ``run``, ``skip``, ``stop``; ``all``: run this one, and everything from now on without asking.
+    not asked       ``refuse``: the code may not run. ``review``: it runs, and the user decides afterwards.
+    afterwards      ``keep``, ``undo``, ``stop``; ``all``: keep this, and run everything from now on without asking.
+    """
+
+    action: Literal["run", "skip", "all", "stop", "refuse", "review", "keep", "undo"]
     code: str | None = None
     """Edited code to run instead."""
     reason: str = ""
-    """Why it was skipped or refused, for the model."""
+    """Why it was skipped, refused or undone, for the model."""

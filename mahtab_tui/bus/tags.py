@@ -25,6 +25,7 @@ RLM_REPL_OUT = "rlm-repl-out"
 RLM_FINAL = "rlm-final"
 AGENT = "agent"
 APPROVAL = "approval"
+REVIEW = "review"
 INPUT = "input"
 QUEUE = "queue"
 KERNEL = "kernel"
@@ -74,6 +75,7 @@ ROUTES: Mapping[str, Route] = {
     RLM_FINAL: Route(display=True, prompt=False, store=True),
     AGENT: Route(display=True, prompt=False, store=True),
     APPROVAL: Route(display=True, prompt=False, store=True),
+    REVIEW: Route(display=True, prompt=False, store=True),
     INPUT: Route(display=True, prompt=False, store=True),
     QUEUE: Route(display=True, prompt=False, store=False),
     KERNEL: Route(display=True, prompt=False, store=True),

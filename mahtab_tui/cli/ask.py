@@ -29,6 +29,7 @@ ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS = 2.0
 """Seconds for ending the session's processes after a signal."""
+_NO_REVIEW = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 _REFUSAL = "Nobody can approve code, because the question was asked without a screen. Answer in words."
 
 
@@ -114,6 +115,9 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     printer = RecordPrinter(as_json=as_json)
     session.log.addHandler(printer)
     session.log.addHandler(approver)
+    if settings.approval == "review":
+        session.set_approval("ask")
+        session.notice(_NO_REVIEW, "warning")
     stopped_by: list[int] = []
 
     def stop(signum: int, frame: object) -> None:

@@ -12,7 +12,9 @@ from mahtab_tui.cli.printing import fail, say
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
-Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
+Approval = Annotated[
+    str | None, typer.Option(help="ask: the model's code waits for you; review: it runs, then you keep or undo its changes; auto: it just runs")
+]
 Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interpreter, or the folder of a virtual environment")]
 MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]

@@ -349,6 +349,10 @@ class Kernel(Protocol):
         """The function in whose call the cursor (in characters) stands, else the thing that it stands on; None where it is not known.
         Otherwise as `complete`."""
 
+    @property
+    def cannot_undo(self) -> str:
+        """Why changes inside objects cannot be undone, as a clause; empty if they can."""
+
     def undo_steps(self) -> tuple[UndoStep, ...]:
         """The cells whose start can be gone back to, the oldest first. Works while a cell runs. Raises `KernelError`."""
 

@@ -58,6 +58,8 @@ from mahtab_tui.system.waiting import result_of
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.inspection.inspection import Inspection
 
+CANNOT_FORK = "it runs inside the program that opened this session"
+"""Why this kernel is not forked."""
 UNDO_STEPS = 20
 """Cells that can be undone."""
 INSPECT_TIMEOUT = 10.0
@@ -88,7 +90,7 @@ class InProcessKernel:
         self._executor: Executor
         self._output: CellOutput
         self._inspection: Inspection | None = None
-        self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork="it runs inside the program that opened this session")
+        self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork=CANNOT_FORK)
         self._answers: CallAnswers
         self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
 
@@ -211,6 +213,10 @@ class InProcessKernel:
 
         found = explain_at(self._namespace, code, cursor)
         return None if found is None else checked(Explanation, found._asdict())
+
+    @property
+    def cannot_undo(self) -> str:
+        return f"the kernel cannot be forked, because {CANNOT_FORK}"
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return checked(tuple[UndoStep, ...], self._undo.steps())

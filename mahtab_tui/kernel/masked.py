@@ -119,6 +119,10 @@ class MaskedKernel:
             return None
         return replace(found, signature=mask(found.signature), doc=mask(found.doc), source=mask(found.source))
 
+    @property
+    def cannot_undo(self) -> str:
+        return self.inner.cannot_undo
+
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return self.inner.undo_steps()
 

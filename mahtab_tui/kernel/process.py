@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -183,6 +184,12 @@ class ProcessKernel:
             raise KernelError(self._failure)
         found = worker.request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
+
+    @property
+    def cannot_undo(self) -> str:
+        if not self._undo_limits["steps"]:
+            return "undo is off (undo_steps is 0)"
+        return "" if sys.platform == "linux" else "this system cannot fork the kernel safely"
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return checked(tuple[UndoStep, ...], self._needed_worker().request("undo_steps", VARIABLES_TIMEOUT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from mahtab_tui.kernel.base import CellResult, OutputKind, Restoration
+from mahtab_tui.kernel.base import CellResult, Change, ChangeKind, OutputKind, Restoration
 
 MOST = 8
 """Pictures that are taken from a cell."""
@@ -23,6 +23,14 @@ def pieces(result: CellResult) -> list[tuple[OutputKind, str]]:
         found.append((kind, result.output[start : start + count]))
         start += count
     return found
+
+
+_OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
+
+
+def taken_back(restoration: Restoration) -> list[Change]:
+    """Return what the cells have changed that an undo takes back: its changes in the opposite direction."""
+    return [Change(each.name, _OPPOSITES.get(each.change, each.change), each.before, each.variable) for each in restoration.changes]
 
 
 def not_restored(restoration: Restoration) -> str:

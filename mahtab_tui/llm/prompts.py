@@ -146,9 +146,15 @@ def refused(block: int, why: str) -> str:
     return f"Block {block + 1} of your code was not run. {why}"
 
 
-def not_run(block: int) -> str:
-    """Tell the model that a block did not run because an earlier one failed or was refused."""
-    return f"Block {block + 1} of your code was not run, because the one before it failed."
+def undone(block: int, reason: str) -> str:
+    """Tell the model that the user undid a block after it had run; its output follows."""
+    why = f": {reason}" if reason.strip() else "."
+    return f"The person undid this code (block {block + 1}) after it had run{why}\nThe variables are as they were before it ran."
+
+
+def not_run(block: int, *, undone: bool = False) -> str:
+    """Tell the model that a block did not run because an earlier one failed, was refused or was undone."""
+    return f"Block {block + 1} of your code was not run, because the one before it {'was undone' if undone else 'failed'}."
 
 
 def summary_request(before: str, said: Sequence[tuple[str, str]]) -> str:

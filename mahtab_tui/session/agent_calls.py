@@ -61,9 +61,10 @@ class AgentCalls:
     def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, code, timeout, changed = self._session, self._checked(agent, str(args["code"])), args.get("timeout"), False
         request = session.joined_agents.new_call()
-        if session.approval == "ask" and not agent.trusted:
+        if session.approval != "auto" and not agent.trusted:
+            why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
             try:
-                approved = session.joined_agents.approved(agent, call, request, code)
+                approved = session.joined_agents.approved(agent, call, request, code, why=why)
             except AgentCallDeclined as error:
                 return {"declined": str(error)}
             changed, code = approved != code, approved

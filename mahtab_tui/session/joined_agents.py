@@ -206,14 +206,14 @@ class JoinedAgents:
         if call.cancelled or agent.gone:
             raise AgentCallRefused("The call was cancelled.")
 
-    def approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str, *, is_code: bool = True) -> str:
+    def approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str, *, is_code: bool = True, why: str | None = None) -> str:
         """Ask the user to approve code; returns the code to run, which they may have edited. Raises `AgentCallDeclined` and `AgentCallRefused`.
 
-        is_code: False for the description of an action, which cannot be edited.
+        is_code: False for the description of an action, which cannot be edited. why: why it waits, if the approval mode is not ``ask``.
         """
         about = Approval(code, request=request, call=request, party=agent.name, guest=agent.colour, step=0, block=0, blocks=1)
         call.say("waits for the user's approval")
-        emit(self._log, about.changed(state="waiting", is_code=is_code))
+        emit(self._log, about.changed(state="waiting", is_code=is_code, why=why))
         try:
             with call.stoppable(lambda: self._approvals.cancel(request)):
                 decision = self._approvals.wait(request)

@@ -98,12 +98,14 @@ class Session:
             face,
             first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
         )
+        self.undo = Undo(self.log, self.kernel, self.cells)
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
         self.approvals: UserRequests[Decision] = UserRequests()
         self.turns = TurnHost(
             self.log,
             self.kernel,
             self.cells,
+            self.undo,
             prompt,
             self.profile,
             self.secrets,
@@ -113,7 +115,6 @@ class Session:
             past,
             keeps_exchange=not by_program,
         )
-        self.undo = Undo(self.log, self.kernel, self.cells, self.turns)
         self.inbox = Inbox(self.log)
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)

@@ -21,13 +21,19 @@ from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
+from mahtab_tui.session.review import Reviews
+from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
 
-_RIGHTS = "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can."
+_RIGHTS: dict[ApprovalMode, str] = {
+    "auto": "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can.",
+    "review": "The model's code now runs before you see it, with your own rights. You can undo what it does to variables, but not what it does "
+    "to files or over the network. Code that plainly does such things asks first.",
+}
 
 
 class TurnHost:
@@ -38,6 +44,7 @@ class TurnHost:
         log: logging.Logger,
         kernel: Kernel,
         cells: Cells,
+        undo: Undo,
         prompt: PromptHandler,
         profile: Profile,
         secrets: Secrets,
@@ -60,6 +67,7 @@ class TurnHost:
         self.pictures = dict(_pictures(past))
         self._kernel = kernel
         self._cells = cells
+        self._undo = undo
         self._prompt = prompt
         self._attachments = attachments
         self._numbers = itertools.count(1 + max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0))
@@ -77,15 +85,12 @@ class TurnHost:
         self._waiting_cells = 0
         self._asked: str | None = None
         """The id of the approval that waits."""
-        self._said_rights = False
+        self._reviews = Reviews(log, kernel, undo)
+        self._said_rights: set[str] = set()
 
     @property
     def party(self) -> str:
         return self.profile.party
-
-    @property
-    def approval(self) -> ApprovalMode:
-        return self.profile.approval
 
     def new_turn(self) -> int:
         return next(self._numbers)
@@ -100,7 +105,8 @@ class TurnHost:
         """Mark that a question is being answered."""
         self._turns += 1
         try:
-            yield
+            with self._undo.during_turn():
+                yield
         finally:
             self._turns -= 1
 
@@ -113,7 +119,7 @@ class TurnHost:
         finally:
             self._waiting_cells -= 1
 
-    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
+    def execute(self, code: str, *, turn: int, step: int, block: int, review: bool = False) -> Execution:
         result = self._cells.run(
             code,
             origin="assistant",
@@ -126,22 +132,39 @@ class TurnHost:
             block=block,
         )
         output = result.output if not result.detail else f"{result.output}\n{result.detail}".strip()
-        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten)
+        ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
+        decision = Decision("keep") if ended or not review else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
+        if decision.action == "stop":
+            self.cancelled.set()
+        undone = decision.reason if decision.action == "undo" else None
+        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone)
+
+    def decide_alone(self, code: str) -> Decision | str:
+        approval = self.profile.approval
+        if approval == "ask":
+            return ""
+        if approval == "review":
+            why = "another cell waits for this answer" if self._waiting_cells else self._reviews.why_before(code)
+            if why:
+                return why
+        self._say_rights(approval)
+        return Decision("review" if approval == "review" else "run")
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        if self.approval == "auto":
-            self._say_rights()
-            return Decision("run")
+        return self._wait(request.request)
+
+    def _wait(self, request: str) -> Decision:
+        """Wait for the user's decision."""
         try:
-            self._asked = request.request
-            decision = self.approvals.wait(request.request, self.cancelled.is_set)
+            self._asked = request
+            decision = self.approvals.wait(request, self.cancelled.is_set)
         except RequestCancelled:
             return Decision("stop")
         finally:
             self._asked = None
         if decision.action == "all":
             self.profile.set_approval("auto")
-            self._say_rights()
+            self._say_rights("auto")
         return decision
 
     def attach(self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool) -> None:
@@ -224,10 +247,11 @@ class TurnHost:
         except LastSessionError as error:
             emit(self.log, Notice(str(error), level="warning"))
 
-    def _say_rights(self) -> None:
-        if not self._said_rights:
-            self._said_rights = True
-            emit(self.log, Notice(_RIGHTS, level="warning"))
+    def _say_rights(self, approval: ApprovalMode) -> None:
+        """Tell the user once what the approval mode allows."""
+        if approval not in self._said_rights:
+            self._said_rights.add(approval)
+            emit(self.log, Notice(_RIGHTS[approval], level="warning"))
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:

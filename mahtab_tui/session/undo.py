@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, emit
 from mahtab_tui.bus.records import Undo as UndoRecord
 from mahtab_tui.kernel.base import Change, Kernel, KernelError, Restoration
 from mahtab_tui.kernel.provenance import Author, Provenance
 from mahtab_tui.kernel.results import not_restored
-from mahtab_tui.session.cells import YOU, Cells, change_row
-from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.session.cells import YOU, Cells, change_row, variable_row
 
 BUSY = "Something is running. Wait, or press Esc, then try again."
 
@@ -29,11 +30,11 @@ class _Undone(NamedTuple):
 class Undo:
     """Takes cells back. Methods wait for the kernel, and raise `KernelError`."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, cells: Cells, turns: TurnHost) -> None:
+    def __init__(self, log: logging.Logger, kernel: Kernel, cells: Cells) -> None:
         self._log = log
         self._kernel = kernel
         self._cells = cells
-        self._turns = turns
+        self._turns = 0
         self._lock = threading.Lock()
         self._undone: set[int] = set()
         self._last: _Undone | None = None
@@ -62,10 +63,25 @@ class Undo:
             raise KernelError(f"There is no cell to undo from {cell} on.")
         return found
 
+    @contextmanager
+    def during_turn(self) -> Iterator[None]:
+        """Refuse `undo` and `redo` within this context: a question is being answered."""
+        self._turns += 1
+        try:
+            yield
+        finally:
+            self._turns -= 1
+
     def undo(self, cell: int) -> Restoration:
         """Make the namespace as it was before a cell ran: the later ones are undone too."""
+        if self._turns:
+            raise KernelError(BUSY)
+        return self.take_back(cell)
+
+    def take_back(self, cell: int) -> Restoration:
+        """Undo a cell and the later ones, even while a question is being answered."""
         with self._lock:
-            self._refuse_while_busy()
+            self._refuse_while_cells_run()
             restored = self._kernel.undo(cell)
             undone = _Undone(self.cells_from(cell), self._cells.provenance.copy())
             self._last = undone
@@ -76,8 +92,10 @@ class Undo:
 
     def redo(self) -> Restoration:
         """Take the last undo back, as long as no other cell has run."""
+        if self._turns:
+            raise KernelError(BUSY)
         with self._lock:
-            self._refuse_while_busy()
+            self._refuse_while_cells_run()
             if self._last is None:
                 raise KernelError("There is nothing to redo.")
             restored = self._kernel.redo()
@@ -88,19 +106,37 @@ class Undo:
             self._tell(f"{_were(cells)} redone: the namespace is as it was before the undo.", cells, restored, undone=False)
             return restored
 
-    def _refuse_while_busy(self) -> None:
-        if self._cells.running or self._turns.in_turn:
+    def _refuse_while_cells_run(self) -> None:
+        if self._cells.running:
             raise KernelError(BUSY)
 
     def _tell(self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool) -> None:
         emit(self._log, UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
-        for change in restored.changes:
+        for change in (change for change in restored.changes if _is_variable(change)):
             by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
         for author, changes in by_author.items():
             rows = tuple(change_row(change, change.before) for change in changes)
             party, cell = (author.party, author.cell) if author else (YOU, 0)
             emit(self._log, Namespace(changes=rows, cell=cell, party=party, restored=True))
+
+
+def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
+    """Convert the changes of a `Restoration` for records and the screen. A name that goes is described as it is."""
+    return tuple(
+        variable_row(change.before, change.change) if change.variable is None and change.before is not None else change_row(change, change.before)
+        for change in changes
+    )
+
+
+def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
+    """Convert what a `Restoration` leaves as it is."""
+    return tuple(records.NotRestored(each.name, each.reason) for each in restoration.kept_as_is)
+
+
+def _is_variable(change: Change) -> bool:
+    """Whether a change is one of a variable, and not of the environment, random numbers, or a library's settings."""
+    return change.variable is None or bool(change.variable.type)
 
 
 def cells_named(cells: Sequence[int]) -> str:

@@ -42,7 +42,7 @@ _OF_A_PROVIDER = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 _LONGEST = 200
 """Characters of a path in a sentence."""
 
-ApprovalMode = Literal["ask", "auto"]
+ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
 Provider = Literal["claude", "anthropic", "openai", "openrouter", "ollama"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
@@ -103,7 +103,10 @@ class Settings(BaseSettings):
     model_timeout: float = Field(120.0, gt=0, description="Seconds to wait for a model that sends nothing")
     max_history: int = Field(20, ge=1, description="Questions that the model gets in full; earlier ones become a summary")
     max_usd: float | None = Field(None, gt=0, description="US dollars that a session may cost: questions, checks, suggestions and searches")
-    approval: ApprovalMode = Field("ask", description="Whether the model's code waits for you (ask) or runs at once (auto)")
+    approval: ApprovalMode = Field(
+        "ask",
+        description="Whether the model's code waits for you (ask), runs and then waits for you to keep or undo its changes (review), or just runs (auto)",
+    )
     python: str | None = Field(None, description="The kernel's Python: an interpreter, or the folder of a virtual environment")
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
     undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")

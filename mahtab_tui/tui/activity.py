@@ -49,6 +49,8 @@ class Activities:
                 self._change(record, f"waits for {record.name}", "using a tool", record.state == "running")
             case records.Approval(guest=None):
                 self._change(record, "waits for you", "waiting for you", record.state == "waiting")
+            case records.Review():
+                self._change(record, "waits for you", "waiting for you", record.state == "waiting")
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.now = None
 
@@ -57,7 +59,9 @@ class Activities:
         self.turn_goes_on = bool(doing) and record.time >= self._since
         self._change(record, doing, brief, bool(doing))
 
-    def _change(self, record: records.Agent | records.AssistantTool | records.Approval, doing: str, brief: str, begins: bool) -> None:
+    def _change(
+        self, record: records.Agent | records.AssistantTool | records.Approval | records.Review, doing: str, brief: str, begins: bool
+    ) -> None:
         waits = brief == "waiting for you"
         party = record.party or "model"
         self.now = Activity(party, doing, brief, record.time, waits) if begins and record.time >= self._since else None
@@ -76,10 +80,10 @@ class Waiting:
                 self._since = {key: since for key, since in self._since.items() if key[1:3] != (record.tree, record.node)}
             case records.SearchFanOut():
                 self._fold((record.tag, record.tree, record.node, record.request), record)
-            case records.Approval() | records.Input():
+            case records.Approval() | records.Review() | records.Input():
                 self._fold((record.tag, record.request), record)
 
-    def _fold(self, key: tuple[str, ...], record: records.SearchFanOut | records.Approval | records.Input) -> None:
+    def _fold(self, key: tuple[str, ...], record: records.SearchFanOut | records.Approval | records.Review | records.Input) -> None:
         if record.state == "waiting":
             self._since.setdefault(key, record.time)
         else:

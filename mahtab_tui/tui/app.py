@@ -48,6 +48,7 @@ from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.review_row import ReviewRow
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.graphics.overlay import Overlay
@@ -227,6 +228,11 @@ class MahtabApp(TerminalApp[int]):
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
         self.session.decide(message.request, Decision(message.action, message.code, message.reason))
+        self.editor.focus()
+
+    @on(ReviewRow.Decided)
+    def _reviewed(self, message: ReviewRow.Decided) -> None:
+        self.session.decide(message.request, Decision(message.action, reason=message.reason))
         self.editor.focus()
 
     @on(FanOutRow.Answered)

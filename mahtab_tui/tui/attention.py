@@ -22,6 +22,8 @@ def reason(record: Record) -> str | None:
             return f"Cell {record.cell} ended after {record.duration:.0f} s"
         case records.Approval(state="waiting"):
             return "Code waits for your approval"
+        case records.Review(state="waiting"):
+            return "Changes wait until you keep or undo them"
         case records.SearchFanOut(state="waiting"):
             return "A search asks before it makes many calls"
     return None

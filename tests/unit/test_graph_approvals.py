@@ -112,7 +112,7 @@ def test_all_runs_this_block_and_every_later_one_without_asking(desk: Desk) -> N
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     assert desk.namespace["b"] == 2
     assert desk.approvals() == ["waiting", "run"]
-    assert desk.host.approval == "auto"
+    assert desk.host.profile.approval == "auto"
 
 
 def test_auto_never_waits_and_says_once_what_rights_the_code_has(desk: Desk) -> None:

@@ -305,7 +305,7 @@ def test_a_session_tells_it(project: Path, home: Path) -> None:
     session.start()
     session.close()
     assert any("approval (line 2)" in text for text in told)
-    assert session.turns.approval == "ask"
+    assert session.approval == "ask"
 
 
 def test_folders_of_skills_that_a_projects_file_names_are_held_like_the_projects_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ from mahtab_tui.bus.records.chat import (
     AssistantChat,
     AssistantChatStream,
     AssistantTool,
+    NotRestored,
+    Review,
     Summary,
     Usage,
     UserAttachment,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import NULL, Data, Flag, Name, Record, Word
+from mahtab_tui.bus.records.cells import Change
 
 
 class UserChat(Record):
@@ -121,6 +122,8 @@ class Approval(Record):
     """"waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must not run."""
     reason: str = ""
     """Why it was skipped."""
+    why: str | None = None
+    """Why it waits, although the approval mode does not ask about all code."""
     party: Word | None = None
     guest: int | None = None
     """The number of an agent's colour, from 0."""
@@ -128,6 +131,35 @@ class Approval(Record):
     """The id of the agent's call."""
     is_code: bool | None = None
     """False if the text describes in words what an agent wants to do."""
+
+
+class NotRestored(NamedTuple):
+    """Something that an undo leaves as it is."""
+
+    name: Name
+    """The variable or file; empty if it is about more than one."""
+    reason: str
+    """A sentence."""
+
+
+class Review(Record):
+    """Changes of cells that wait until the user keeps or undoes them, or the decision."""
+
+    tag: ClassVar[str] = tags.REVIEW
+
+    request: Word = ""
+    """The id of the question to the user."""
+    cells: tuple[int, ...] = ()
+    """The cell of the model, and those that have run since: an undo takes them back too."""
+    state: Word = ""
+    """"waiting", then "kept", "undone" or "stopped" (the changes stay, and the turn ends)."""
+    reason: str = ""
+    """Why it was undone."""
+    party: Word | None = None
+    changes: tuple[Change, ...] = ()
+    """What the cells have changed."""
+    not_restored: tuple[NotRestored, ...] = ()
+    """What an undo would leave as it is."""
 
 
 class Summary(Record):

@@ -72,7 +72,7 @@ class Session(Record):
     model: Word
     """As the user chose it."""
     approval: Word
-    """"ask" or "auto"."""
+    """"ask", "review" or "auto"."""
 
 
 class Hide(Record):

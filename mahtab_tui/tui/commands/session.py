@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.tui.clipboard import copy_selection
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
@@ -52,9 +53,18 @@ def interrupt_or_copy(work: Workspace) -> None:
         work.panes.editor.clear()
 
 
-@command("cycle-approval", "f8", "Approval", "Ask before the model's code runs, or run it at once", "Session", footer=True, slash="approval")
+@command(
+    "cycle-approval",
+    "f8",
+    "Approval",
+    "Ask before the model's code runs, review what it changed, or just run it",
+    "Session",
+    footer=True,
+    slash="approval",
+)
 def cycle_approval(work: Workspace) -> None:
-    work.session.set_approval("auto" if work.session.approval == "ask" else "ask")
+    modes = get_args(ApprovalMode)
+    work.session.set_approval(modes[(modes.index(work.session.approval) + 1) % len(modes)])
 
 
 @command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")

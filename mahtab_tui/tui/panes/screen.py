@@ -35,6 +35,7 @@ from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.review_row import ReviewRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Panes(Screen[None]):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
                 yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code)
+                yield ReviewRow(lambda: self.editor.is_empty)
                 with Vertical(id="lower"):
                     yield FanOutRow(lambda: self.editor.is_empty)
                     yield InputRow()
@@ -123,7 +125,7 @@ class Panes(Screen[None]):
     @property
     def asking_row(self) -> Widget | None:
         """The row that the user must answer first; None if nothing waits."""
-        return next((row for kind in (ApprovalRow, FanOutRow, InputRow) for row in self.query(kind) if row.display), None)
+        return next((row for kind in (ApprovalRow, ReviewRow, FanOutRow, InputRow) for row in self.query(kind) if row.display), None)
 
     @property
     def covered(self) -> bool:
@@ -141,6 +143,7 @@ class Panes(Screen[None]):
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
             self.query_one(ApprovalRow).fold,
+            self.query_one(ReviewRow).fold,
             self.query_one(FanOutRow).fold,
             self.query_one(InputRow).fold,
             self.query_one(QueueRow).fold,
@@ -237,7 +240,7 @@ class Panes(Screen[None]):
             return
         transcript, side = self.query_one("#transcript"), self.query_one("#side")
         drawer = side.display and self.has_class("-narrow")
-        waits = self.query_one(ApprovalRow).display and not drawer
+        waits = (self.query_one(ApprovalRow).display or self.query_one(ReviewRow).display) and not drawer
         alone = self.maximized is not None
         # Never None: that would always request another layout, and this runs after every layout.
         transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"

@@ -13,13 +13,13 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import Change, Restoration, Variable
+from mahtab_tui.kernel.base import Restoration
+from mahtab_tui.session.undo import not_restored_rows, restored_rows
+from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
 
 OUTSIDE = "Files that were written, and all that is outside of this kernel, stay as they are."
-
-_SIGNS = {"added": ("+", "$good"), "deleted": ("−", "$bad")}
 
 
 class UndoScreen(Dialog[None]):
@@ -89,20 +89,5 @@ def _title(cells: Sequence[int]) -> str:
 
 
 def _told(restoration: Restoration) -> Content:
-    """A line for each name."""
-    lines = [_line(change) for change in restoration.changes] or [Content("No variable changes.")]
-    if restoration.kept_as_is:
-        lines += [Content(""), Content.styled("Cannot be taken back:", "$bad")]
-        lines += [Content(f"  {one_line(f'{kept.name}: {kept.reason}' if kept.name else kept.reason)}") for kept in restoration.kept_as_is]
+    lines = change_lines(restored_rows(restoration.changes), not_restored_rows(restoration))
     return Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")])
-
-
-def _line(change: Change) -> Content:
-    sign, style = _SIGNS.get(change.change, ("~", "$moon"))
-    return Content.assemble((f"{sign} {one_line(change.name)}", style), f"  {_described(change.before, change.variable)}")
-
-
-def _described(before: Variable | None, after: Variable | None) -> str:
-    """`DataFrame 98 × 5 → 100 × 4`; of a name that goes or comes back, what it is."""
-    words = [one_line(f"{variable.type} {variable.summary}".strip()) for variable in (before, after) if variable is not None]
-    return " → ".join(dict.fromkeys(words))

@@ -175,6 +175,8 @@ class ApprovalRow(AskingRow[Approval]):
                 parts.append(("PgDn reads on", "$muted"))
         if _HINTS[self._part]:
             parts.append((_HINTS[self._part], "$muted"))
+        if record.why:
+            parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
         if hidden := {symbol for _, symbol in places(record.text)}:
             parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
         if way := self._way_here():

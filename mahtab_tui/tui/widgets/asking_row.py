@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.bus.records import Approval, SearchFanOut
+from mahtab_tui.bus.records import Approval, Review, SearchFanOut
 from mahtab_tui.tui.widgets.chips import Chip, Chips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
@@ -20,7 +20,7 @@ ALONE = 0.25
 """Seconds without another key after which a letter counts as an answer, if the row took the focus by itself. Faster letters are text for the editor."""
 
 
-R = TypeVar("R", Approval, SearchFanOut)
+R = TypeVar("R", Approval, Review, SearchFanOut)
 """The record that a row asks about."""
 
 

@@ -19,7 +19,7 @@ NARROW = 100
 """Columns below which the header leaves out some parts."""
 
 _STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad")}
-_APPROVAL = {"ask": "ask first", "auto": "runs by itself"}
+_APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "runs by itself"}
 
 
 def short_count(number: int) -> str:

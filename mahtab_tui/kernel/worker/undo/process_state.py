@@ -19,8 +19,16 @@ class Setting(NamedTuple):
     write: Callable[[Any], object]
 
 
+_SIZE = ("COLUMNS", "LINES")
+"""Variables that the program sets itself, when the screen gets another size."""
+
+
+def _environment() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name not in _SIZE}
+
+
 def _write_environment(wanted: dict[str, str]) -> None:
-    for name in [name for name in os.environ if name not in wanted]:
+    for name in [name for name in _environment() if name not in wanted]:
         del os.environ[name]
     for name, text in wanted.items():
         if os.environ.get(name) != text:
@@ -76,7 +84,7 @@ def _write_torch_random(wanted: bytes) -> None:
 
 
 _SETTINGS = (
-    Setting("os.environ", lambda: dict(os.environ), _write_environment),
+    Setting("os.environ", _environment, _write_environment),
     Setting("working directory", _directory, os.chdir),
     Setting("sys.path", lambda: (sys.path, list(sys.path)), _write_import_path),
     Setting("warnings.filters", lambda: (warnings.filters, list(warnings.filters)), _write_filters),

@@ -59,6 +59,7 @@ class Transcript:
             records.AssistantTool: self._tool,
             records.Skill: self._skill,
             records.Approval: self._approval,
+            records.Review: self._review,
             records.Agent: self._agent,
             records.Kernel: self._kernel,
             records.Notice: self._notice,
@@ -250,6 +251,12 @@ class Transcript:
         if record.time >= self._since or record.state != "waiting":
             cells = self._answers if record.guest is None else self._guests
             cells.approval(record)
+
+    def _review(self, record: records.Review) -> None:
+        cell = self._cells.get(record.cells[0]) if record.cells else None
+        if cell is not None and cell in self._positions:
+            cell.approval = "waiting" if record.state == "waiting" and record.time >= self._since else ""
+            self.touch(cell)
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from rich.style import Style
 
-from mahtab_tui.bus.records import Change
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.rows.changes import described
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
@@ -20,9 +20,6 @@ CHANGES = 12
 """Maximum number of names in the line of changes; more are counted."""
 
 EXPLAIN = "Alt+X asks the model about this error"
-
-WAS = 24
-"""Characters of a name's previous summary."""
 
 PATIENCE = 0.3
 """Seconds before the time of a running cell is shown: most have ended by then."""
@@ -83,10 +80,10 @@ class CellRows:
         certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
         for change in certain_first[:CHANGES]:
             sign = CHANGE_SIGNS.get(change.change, "~")
-            described = _described(change)
+            description = described(change)
             item: list[Span] = [(f"{sign} ", styles[sign]), (" ".join(plain(change.name).split()), styles[sign])]
-            if described and sign != "−":
-                item.append((" " + described.replace("\n", " "), palette.muted))
+            if description and sign != "−":
+                item.append((" " + description.replace("\n", " "), palette.muted))
             items.append(item)
         if (more := len(self._cell.changes) - CHANGES) > 0:
             items.append([(f"and {more} more", palette.muted)])
@@ -96,16 +93,6 @@ class CellRows:
             line += [*((text.replace(" ", "\xa0"), style) for text, style in item), ("   ", palette.text)]
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
             yield row._replace(spans=[(text.replace("\xa0", " "), style) for text, style in row.spans])
-
-
-def _described(change: Change) -> str:
-    """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
-    kind, now, old_kind, was = (plain(text or "") for text in (change.type, change.summary, change.was_type, change.was))
-    after = f"{kind} {now}".strip()
-    if not old_kind:
-        return after
-    before = f"{old_kind} {was if len(was) <= WAS else was[: WAS - 1] + '…'}".strip()
-    return f"{before} → {now if old_kind == kind else after}"
 
 
 class _Header:

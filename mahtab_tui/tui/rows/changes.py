@@ -1,0 +1,48 @@
+"""Changes of names in words and lines, for the transcript, an undo, and a review."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from mahtab_tui.bus.records import Change, NotRestored
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import CHANGE_SIGNS
+
+WAS = 24
+"""Characters of a name's previous summary."""
+NAMES = 200
+"""Maximum number of names that are listed; more are counted."""
+
+_STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
+
+
+def described(change: Change) -> str:
+    """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
+    kind, now, old_kind, was = (plain(text or "") for text in (change.type, change.summary, change.was_type, change.was))
+    after = f"{kind} {now}".strip()
+    if not old_kind:
+        return after
+    before = f"{old_kind} {was if len(was) <= WAS else was[: WAS - 1] + '…'}".strip()
+    return f"{before} → {now if old_kind == kind else after}"
+
+
+def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored]) -> list[Content]:
+    """Return a line for each change, and then for each thing that an undo leaves as it is."""
+    lines = [_line(change) for change in changes[:NAMES]] or [Content("No variable changes.")]
+    lines += _count_of_others(len(changes))
+    if not_restored:
+        lines += [Content(""), Content.styled("Cannot be taken back:", "$bad")]
+        lines += [Content(f"  {one_line(f'{each.name}: {each.reason}' if each.name else each.reason)}") for each in not_restored[:NAMES]]
+        lines += _count_of_others(len(not_restored))
+    return lines
+
+
+def _line(change: Change) -> Content:
+    sign = CHANGE_SIGNS.get(change.change, "~")
+    return Content.assemble((f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(described(change))}")
+
+
+def _count_of_others(count: int) -> list[Content]:
+    return [Content.styled(f"and {count - NAMES:,} more", "$muted")] if count > NAMES else []
