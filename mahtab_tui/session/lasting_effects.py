@@ -73,7 +73,8 @@ def _starts_program(name: str) -> bool:
 
 def _only_reads(call: ast.Call) -> bool:
     """Whether `open` is called with a mode that only reads, or with none."""
-    modes = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg in ("mode", None))]
+    unpacked = (argument for argument in call.args if isinstance(argument, ast.Starred))
+    modes = [*unpacked, *call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg in ("mode", None))]
     return all(isinstance(mode, ast.Constant) and not _is_writing_mode(mode) for mode in modes)
 
 

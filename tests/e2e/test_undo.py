@@ -17,7 +17,7 @@ def test_what_a_cell_changed_in_place_is_undone_and_redone(start: Start) -> None
     screen.type("`/undo")
     screen.press("enter")
     screen.wait("Undo cell 2")
-    screen.wait(r"items\s+list 3 items → list 2 items")
+    screen.wait(r"items\s+list 3 items → 2 items")
     screen.press("y")
     screen.wait("Cell 2 was undone")
     screen.wait(r"items\s+list\s+2 items")

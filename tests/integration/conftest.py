@@ -41,13 +41,15 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
     """Open a session whose model answers with the given lines, or is another one; all are closed with the test."""
     opened: list[Session] = []
 
-    def open_it(*lines: str | dict[str, Any], model: str = "", approval: str = "ask", past: Sequence[Record] = (), **more: Any) -> Opened:
+    def open_it(
+        *lines: str | dict[str, Any], model: str = "", approval: str = "ask", past: Sequence[Record] = (), undo_steps: int = 20, **more: Any
+    ) -> Opened:
         path = project / "replay.jsonl"
         values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
         settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
-        session = Session(settings, ProcessKernel(), NoFace(), store=store, name="test", past=past)
+        session = Session(settings, ProcessKernel(undo_steps=undo_steps), NoFace(), store=store, name="test", past=past)
         opened.append(session)
         session.start()
         return Opened(session, store)

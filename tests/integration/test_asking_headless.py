@@ -34,6 +34,17 @@ def test_code_that_nobody_approves_is_told_and_not_run(
     assert not (project / "made").exists()
 
 
+def test_changes_cannot_be_reviewed_so_the_code_is_not_run(
+    model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    assert ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False) == REFUSED
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first == "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
+    assert second.startswith("mahtab-tui: Nobody could approve this code")
+    assert not (project / "made").exists()
+
+
 def test_as_json_it_is_an_event(model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
     assert ask_once("Make it.", load_settings(model=model), [], as_json=True) == REFUSED

@@ -30,6 +30,7 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.review_row import ReviewRow
 from tests.records import made
 
 SIZE = (80, 24)
@@ -81,6 +82,7 @@ class EditorApp(App[None]):
         with Vertical(id="main"):
             yield Static(id="transcript")
             yield ApprovalRow(lambda: self.editor.is_empty, lambda code: self.in_sight, self.clock)
+            yield ReviewRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
             yield EditorPane(self.history, self.complete, self.explain, self.suggest, self.attachments, SlashCompletions(COMMANDS), id="editor")
@@ -98,8 +100,8 @@ class EditorApp(App[None]):
         return self.query_one(PromptArea)
 
     def fold(self, tag: str, text: str = "", /, **attrs: Any) -> None:
-        for fold in (self.query_one(ApprovalRow).fold, self.query_one(InputRow).fold, self.query_one(QueueRow).fold):
-            fold([made(tag, text, attrs)])
+        for kind in (ApprovalRow, ReviewRow, InputRow, QueueRow):
+            self.query_one(kind).fold([made(tag, text, attrs)])
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -117,6 +119,10 @@ class EditorApp(App[None]):
     def _decided(self, message: ApprovalRow.Decided) -> None:
         self.said.append(("decided", message.request, message.action, message.code, message.reason))
 
+    @on(ReviewRow.Decided)
+    def _reviewed(self, message: ReviewRow.Decided) -> None:
+        self.said.append(("reviewed", message.request, message.action, message.reason))
+
     @on(InputRow.Answered)
     def _answered(self, message: InputRow.Answered) -> None:
         self.said.append(("answered", message.request, message.text))
@@ -126,7 +132,8 @@ class EditorApp(App[None]):
         self.said.append(("cancelled", message.item_id))
 
     def action_focus_approval(self) -> None:
-        self.query_one(ApprovalRow).focus()
+        for kind in (ApprovalRow, ReviewRow):
+            self.query_one(kind).focus()
 
     def action_stop(self) -> None:
         self.said.append(("stop",))

@@ -100,6 +100,8 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
     async with make_app(SESSION, usage(cost=0.031)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         assert line(pilot).startswith("◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03")
+        await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "review"}))
+        assert line(pilot).startswith("◐ mahtab  sales-march  demo  review changes  12.5k tok  $0.03")
         await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}), usage(cost=1.0))
         assert line(pilot).startswith("◐ mahtab  sales-march  demo  runs by itself  25.0k tok  $1.03")
         await told(pilot, usage(cost=None))

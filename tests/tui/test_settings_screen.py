@@ -76,7 +76,7 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         await pilot.press("f8", "f12")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.listing.rows))
-        assert value(pilot, "approval") == ("auto", "this session")
+        assert value(pilot, "approval") == ("review", "this session")
 
 
 async def test_settings_stand_under_headings_that_cannot_be_chosen(make_app: MakeApp) -> None:
@@ -147,10 +147,10 @@ async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "approval")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 2)
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 3)
         await pilot.press("down", "enter")
         await said(pilot, "Saved. It takes effect at once.")
-        assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == ("auto", "auto")
+        assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == ("review", "review")
         await chosen(pilot, "theme")
         await until(pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.listing.rows)
         await pilot.press("down", "enter")

@@ -28,7 +28,7 @@ def variable(name: str, type: str, summary: str) -> Variable:
 CHANGES = (
     Change("df", "changed", variable("df", "DataFrame", "100 × 4"), variable("df", "DataFrame", "98 × 5")),
     Change("total", "added", variable("total", "int", "5"), None),
-    Change("[red]x[/]\n", "deleted", None, variable("x", "str", "'\x1b]0;y\x07'")),
+    Change("[red]x[/]\n", "deleted", None, variable("[red]x[/]\n", "str", "'\x1b]0;y\x07'")),
 )
 LEFT = (NotRestored("numbers", "The generator has moved on."),)
 
@@ -68,7 +68,7 @@ async def test_it_shows_what_would_change_and_what_cannot_be_taken_back(size: tu
         await until(pilot, lambda: can_undo(screen))
         assert str(screen.query_one("#question", Static).content) == "Undo 2 cells, from cell 3 to cell 4?"
         rows = told(app).split("\n")
-        assert rows[:3] == ["~ df  DataFrame 98 × 5 → DataFrame 100 × 4", "+ total  int 5", rows[2]]
+        assert rows[:3] == ["~ df  DataFrame 98 × 5 → 100 × 4", "+ total  int 5", rows[2]]
         assert rows[2].startswith("− [red]x[/]")
         assert "\x1b" not in rows[2]
         assert "  numbers: The generator has moved on." in rows

@@ -20,6 +20,7 @@ WORTH_IT = [
     (record(tags.USER_REPL_OUT, cell=3, duration=LONG), "Cell 3 ended after 10 s"),
     (record(tags.ASSISTANT_REPL_OUT, cell=4, duration=75.4), "Cell 4 ended after 75 s"),
     (record(tags.APPROVAL, state="waiting"), "Code waits for your approval"),
+    (record(tags.REVIEW, cells=[4], state="waiting"), "Changes wait until you keep or undo them"),
     (record(tags.RLM_CALL, event="fan-out", node="1", state="waiting"), "A search asks before it makes many calls"),
 ]
 NOT_WORTH_IT = [
@@ -27,6 +28,7 @@ NOT_WORTH_IT = [
     record(tags.USER_REPL_OUT, cell=3, duration=None, cut=True),
     record(tags.USER_REPL_OUT, cell=3, late=True),
     record(tags.APPROVAL, state="run"),
+    record(tags.REVIEW, cells=[4], state="kept"),
     record(tags.RLM_CALL, event="begin", node="1"),
 ]
 

@@ -139,7 +139,7 @@ def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest
         (("zzz", "x"), "There is no setting 'zzz'. Known keys: model, "),
         (("max_turns", "many"), "max_turns: input should be a valid integer"),
         (("max_turns", "0"), "max_turns: input should be greater than or equal to 1."),
-        (("approval", "never"), "approval: input should be 'ask' or 'auto'."),
+        (("approval", "never"), "approval: input should be 'ask', 'review' or 'auto'."),
         (("code_dir", "missing"), "code_dir: missing is not a folder."),
         (("model", "nonsense"), "model: There is no model 'nonsense'."),
         (("sub_model", "nonsense"), "sub_model: There is no model 'nonsense'."),

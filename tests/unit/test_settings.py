@@ -176,7 +176,7 @@ def test_without_any_source_the_defaults_hold(project: Path) -> None:
     ("text", "said"),
     [
         ('theme = "x"\nmodle = "demo"\n', "line 2: there is no setting 'modle'. Did you mean model?"),
-        ('\n\napproval = "always"\n', "line 3: approval: input should be 'ask' or 'auto'."),
+        ('\n\napproval = "always"\n', "line 3: approval: input should be 'ask', 'review' or 'auto'."),
         ("max_turns = 0\n", "line 1: max_turns: input should be greater than or equal to 1."),
         ("a = [\n", "not valid TOML"),
         ("[keymap]\nhelp = 3\n", "line 2: keymap.help"),

@@ -145,11 +145,18 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
     assert (settings.held_back, settings.place_of(key).text.endswith(f"{source}, line 2")) == ((), True)
     assert run("trust").stdout == "This project's files set nothing that must be trusted first.\n"
 
-    changed = {"provider": "ollama", "reflection": "on_error", "viewer": "auto", "keymap": {"cycle-approval": "f3"}, "code_dir": ".."}
+    changed = {
+        "provider": "ollama",
+        "reflection": "on_error",
+        "viewer": "auto",
+        "keymap": {"cycle-approval": "f3"},
+        "code_dir": "..",
+        "approval": "review",
+    }
     changed |= {"api_keys": {"openai": "sk-others"}, "skills_dir": [".."]}
     value = WAITS[key]
     other = value + 1 if isinstance(value, int | float) else changed.get(key, f"{value}/x")
-    if not isinstance(value, bool) and key not in ("approval", "agent_gone"):  # these have two values
+    if not isinstance(value, bool) and key != "agent_gone":  # it has two values
         write(project, source, key, other)
         assert getattr(load_settings(), key) == default
 
@@ -239,7 +246,7 @@ def test_a_wrong_value_is_said_also_where_it_would_not_hold(project: Path) -> No
     path = write(project, "config.toml", "approval", "always")
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value) == f"{path}, line 2: approval: input should be 'ask' or 'auto'."
+    assert str(raised.value) == f"{path}, line 2: approval: input should be 'ask', 'review' or 'auto'."
 
 
 @pytest.mark.parametrize("record", ["", "[1]", '{"x": 3}', "[" * 100_000])

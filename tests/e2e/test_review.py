@@ -1,0 +1,50 @@
+"""Keep or undo, in a real terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.e2e.conftest import Start
+
+IDLE = r"● kernel .*idle"
+
+
+def block(code: str) -> str:
+    return f"Let me do it.\n\n```python\n{code}\n```\n"
+
+
+def test_what_the_models_code_changed_is_undone_and_then_kept(start: Start, replay: Callable[..., str]) -> None:
+    told = {"text": "As you like.", "match": r"The person undid this code \(block 1\) after it had run: too many"}
+    model = replay(block("items.append(3); more = 1"), told, block("items.clear()"), "Done.", block("open('x', 'w')"), "Not then.")
+    screen = start("--model", model, "--approval", "review", columns=120, lines=35)
+    screen.wait(IDLE)
+    screen.wait("review changes")
+    screen.type("items = [1, 2]")
+    screen.press("enter")
+    screen.wait(r"items\s+list\s+2 items")
+    screen.type("`add to it")
+    screen.press("enter")
+    screen.wait("Keep or undo what cell 2 of replay has changed")
+    screen.wait(r"~ items  list 2 items → 3 items")
+    screen.press("f7")
+    screen.press_until("n", "say why, or nothing", asked="n undo")
+    screen.type("too many")
+    screen.press("enter")
+    screen.wait("As you like")
+    screen.wait(r"items\s+list\s+2 items")
+    screen.type("clear it")
+    screen.press("enter")
+    screen.wait("Keep or undo what cell 3 of replay has changed")
+    screen.press("f7")
+    screen.press_until("y", "Done", asked="y keep")
+    screen.wait(r"items\s+list\s+0 items|items\s+list\s+empty")
+    screen.type("write")
+    screen.press("enter")
+    screen.wait("asks before it runs: undo cannot take back what open does")
+    screen.press("f8")
+    screen.wait("runs by itself")
+    screen.press("f8")
+    screen.wait("ask first")
+    screen.press("escape")
+    screen.wait(IDLE)
+    assert screen.leave() == 0

@@ -1,0 +1,205 @@
+"""Changes that wait until the user keeps or undoes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.containers import VerticalScroll
+from textual.events import Paste
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.rows.changes import NAMES
+from mahtab_tui.tui.widgets import asking_row
+from mahtab_tui.tui.widgets.chips import Chips
+from mahtab_tui.tui.widgets.review_row import ReviewRow
+from tests.records import made
+from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
+from tests.tui.story import ToldSession, change, drawn, story
+
+CHANGES = [
+    change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
+    change("total", "int", "5"),
+    change("[red]x[/]\n", "str", "'\x1b]0;y\x07'", "deleted"),
+]
+LEFT = [{"name": "numbers", "reason": "the generator has moved on"}]
+
+
+@pytest.fixture
+async def pilot(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
+    monkeypatch.setattr(asking_row, "ALONE", 0.001)
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        yield pilot
+
+
+def text(pilot: Pilot[Any], part: str) -> str:
+    return str(pilot.app.query_one(f"#review-{part}", Static).content)
+
+
+async def ask(pilot: Pilot[None], request: str = "1", *, hear: bool = True, **more: Any) -> None:
+    """Changes wait; unless told otherwise until the row hears."""
+    about = {"request": request, "cells": [4], "state": "waiting", "party": "claude", "changes": CHANGES, "not_restored": LEFT} | more
+    app_of(pilot).fold(tags.REVIEW, **about)
+    await pilot.pause()
+    if hear:
+        app_of(pilot).clock.now += 1
+
+
+def decided(action: str, reason: str = "", request: str = "1") -> tuple[object, ...]:
+    return ("reviewed", request, action, reason)
+
+
+async def test_it_shows_what_has_changed_and_what_cannot_be_taken_back(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    assert text(pilot, "about") == "Keep or undo what cell 4 of claude has changed?"
+    rows = text(pilot, "changes").split("\n")
+    assert rows[:2] == ["~ df  DataFrame 100 × 4 → 98 × 5", "+ total  int 5"]
+    assert rows[2].startswith("− [red]x[/]")
+    assert "\x1b" not in rows[2]
+    assert rows[3:] == ["", "Cannot be taken back:", "  numbers: the generator has moved on"]
+
+
+@pytest.mark.parametrize(("others", "words"), [([5], "the cell"), ([5, 6], "2 cells")])
+async def test_it_says_that_others_have_run_since(pilot: Pilot[None], others: list[int], words: str) -> None:
+    await ask(pilot, cells=[4, *others])
+    assert text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it have changed?"
+
+
+@pytest.mark.parametrize(("key", "action"), [("y", "keep"), ("a", "all"), ("escape", "stop")])
+async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
+    await ask(pilot)
+    await pilot.press(key)
+    await until(pilot, lambda: bool(app_of(pilot).said))
+    assert not pilot.app.query_one(ReviewRow).display
+    await pilot.press(key)
+    assert app_of(pilot).said == [decided(action)]
+
+
+async def test_undo_asks_why_and_waits_for_enter(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("f7", "n")
+    assert app_of(pilot).said == []
+    await write(pilot, "not so")
+    pilot.app.query_one("#review-reason", Input).post_message(Paste(" \x1b[2Jor\nso"))
+    await pilot.press("enter", "enter")
+    assert app_of(pilot).said == [decided("undo", "not so or so")]
+
+
+async def test_escape_goes_back_from_the_reason(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("f7")
+    app_of(pilot).clock.now += 1
+    await pilot.press("n", "escape")
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("keep")]
+
+
+async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None:
+    await ask(pilot, hear=False)
+    await pilot.press("y", "n")
+    await pilot.click("ReviewRow Chips", offset=(3, 0))
+    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yn")
+
+
+async def test_words_that_are_typed_are_for_the_editor(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_row, "ALONE", 60.0)
+    await ask(pilot)
+    await write(pilot, "yes = 1")
+    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yes = 1")
+    assert pilot.app.query_one(ReviewRow).display
+
+
+async def test_the_row_takes_no_focus_from_a_draft_and_says_how_to_reach_it(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    assert text(pilot, "about").endswith("f7 or a click answers")
+    await write(pilot, "n")
+    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "halfn")
+
+
+async def test_the_answers_can_be_clicked(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    chips = pilot.app.query_one("ReviewRow Chips", Chips)
+    await pilot.click(chips, offset=(chips.render().plain.index("a keep all"), 0))
+    assert app_of(pilot).said == [decided("all")]
+
+
+async def test_a_key_that_is_held_down_answers_one_question(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await ask(pilot, "2", hear=False)
+    await pilot.press("f7")
+    app_of(pilot).clock.now += 1
+    for _ in range(25):
+        await pilot.press("y")
+        app_of(pilot).clock.now += 0.1
+    assert app_of(pilot).said == [decided("keep")]
+
+
+async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
+    await ask(pilot, changes=[change(f"x{number}", "int", "1") for number in range(20_000)], not_restored=[])
+    rows = text(pilot, "changes").split("\n")
+    assert rows[NAMES - 1 :] == [f"+ x{NAMES - 1}  int 1", f"and {20_000 - NAMES:,} more"]
+    scroll = pilot.app.query_one("#review-scroll", VerticalScroll)
+    assert 0 < scroll.size.height <= SIZE[1] // 2
+    await pilot.press("end")
+    assert scroll.scroll_y == scroll.max_scroll_y
+    assert app_of(pilot).said == []
+
+
+async def test_an_answer_from_elsewhere_closes_the_row(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).fold(tags.REVIEW, request="1", cells=[4], state="stopped")
+    await pilot.pause()
+    assert not pilot.app.query_one(ReviewRow).display
+    assert app_of(pilot).area.has_focus
+
+
+def waiting() -> Record:
+    changes = [change("daily", "Series", "float64 (31,)"), CHANGES[0], change("old", "int", "1", "deleted")]
+    left = [{"name": "report.csv", "reason": "the file was opened for writing, and stays as it is now"}]
+    about = {"request": "1", "cells": [4], "state": "waiting", "party": "claude", "changes": changes, "not_restored": left}
+    return made(tags.REVIEW, "", about, 1.0)
+
+
+@pytest.fixture
+def reviewing(make_app: Callable[..., MahtabApp]) -> MahtabApp:
+    """A session in which the changes of the model's cell wait."""
+    until_answer = [record for record in story() if record.tag != tags.SESSION]
+    last = next(place for place, record in enumerate(until_answer) if record.tag == tags.USAGE)
+    return make_app(made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0), *until_answer[:last], waiting())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35)], ids=lambda size: "x".join(map(str, size)))
+def test_how_it_looks(snap_compare: Callable[..., bool], reviewing: MahtabApp, size: tuple[int, int]) -> None:
+    async def run(pilot: Pilot[int]) -> None:
+        await drawn(pilot)
+
+    assert snap_compare(reviewing, terminal_size=size, run_before=run)
+
+
+async def test_the_screen_passes_the_answer_on_and_the_cell_says_that_it_waits(reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_row, "ALONE", 0.001)
+    async with reviewing.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        session = reviewing.session
+        assert isinstance(session, ToldSession)
+        assert reviewing.panes.asking_row is pilot.app.query_one(ReviewRow)
+        assert (
+            next(entry.approval for entry in reviewing.panes.transcript.viewport.transcript.entries if getattr(entry, "number", 0) == 4) == "waiting"
+        )
+        chips = reviewing.query_one("ReviewRow Chips", Chips)
+        await pilot.press("f7")
+        chips._keys_from = 0.0
+        await pilot.press("y")
+        await until(pilot, lambda: "1" not in session.approvals.waiting and not reviewing.query_one(ReviewRow).display)
+        assert session.approvals.wait("1").action == "keep"
+        assert reviewing.editor.query("#code").first().has_focus
