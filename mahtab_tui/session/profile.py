@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from mahtab_tui.bus.records import Session, emit
+from mahtab_tui.bus.records import Notice, Session, emit
 from mahtab_tui.llm.providers import default_model, full_name, model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
+
+_RIGHTS: dict[ApprovalMode, str] = {
+    "auto": "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can.",
+    "review": "The model's code now runs before you see it, with your own rights. You can undo what it does to variables, but not what it does "
+    "to files or over the network. Code that plainly does such things asks first.",
+}
 
 
 class Profile:
@@ -21,6 +27,7 @@ class Profile:
         self.party = model_label(self.model)
         """The model's short name, shown beside its answers."""
         self.approval: ApprovalMode = settings.approval
+        self._said: set[ApprovalMode] = set()
 
     def rename(self, name: str) -> None:
         self.name = name
@@ -37,6 +44,12 @@ class Profile:
         self.approval = approval
         self._settings.change("approval", approval)
         self.tell()
+
+    def say_rights(self) -> None:
+        """Tell the user, once for each approval mode, what it allows the model's code to do."""
+        if self.approval in _RIGHTS and self.approval not in self._said:
+            self._said.add(self.approval)
+            emit(self._log, Notice(_RIGHTS[self.approval], level="warning"))
 
     def tell(self) -> None:
         emit(self._log, Session(name=self.name, model=self.model, approval=self.approval))

@@ -23,17 +23,10 @@ from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.review import Reviews
 from mahtab_tui.session.undo import Undo
-from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
-
-_RIGHTS: dict[ApprovalMode, str] = {
-    "auto": "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can.",
-    "review": "The model's code now runs before you see it, with your own rights. You can undo what it does to variables, but not what it does "
-    "to files or over the network. Code that plainly does such things asks first.",
-}
 
 
 class TurnHost:
@@ -86,7 +79,6 @@ class TurnHost:
         self._asked: str | None = None
         """The id of the approval that waits."""
         self._reviews = Reviews(log, kernel, undo)
-        self._said_rights: set[str] = set()
 
     @property
     def party(self) -> str:
@@ -147,7 +139,7 @@ class TurnHost:
             why = "another cell waits for this answer" if self._waiting_cells else self._reviews.why_before(code)
             if why:
                 return why
-        self._say_rights(approval)
+        self.profile.say_rights()
         return Decision("review" if approval == "review" else "run")
 
     def decide(self, request: ApprovalRequest) -> Decision:
@@ -164,7 +156,7 @@ class TurnHost:
             self._asked = None
         if decision.action == "all":
             self.profile.set_approval("auto")
-            self._say_rights("auto")
+            self.profile.say_rights()
         return decision
 
     def attach(self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool) -> None:
@@ -246,12 +238,6 @@ class TurnHost:
                 forget_last_session()
         except LastSessionError as error:
             emit(self.log, Notice(str(error), level="warning"))
-
-    def _say_rights(self, approval: ApprovalMode) -> None:
-        """Tell the user once what the approval mode allows."""
-        if approval not in self._said_rights:
-            self._said_rights.add(approval)
-            emit(self.log, Notice(_RIGHTS[approval], level="warning"))
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:

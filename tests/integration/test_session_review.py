@@ -78,7 +78,7 @@ def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(o
     ask(it)
     it.session.decide(waiting(it).request, Decision("undo", reason="not so"))
     end(it)
-    assert it.store.wait(tags.ASSISTANT_CHAT, text="Then not.")
+    it.store.wait(tags.ASSISTANT_CHAT, text="Then not.")
     assert reviews(it) == ["waiting", "undone"]
     undone = it.store.wait(tags.UNDO)
     assert isinstance(undone, records.Undo)

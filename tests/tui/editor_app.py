@@ -100,8 +100,9 @@ class EditorApp(App[None]):
         return self.query_one(PromptArea)
 
     def fold(self, tag: str, text: str = "", /, **attrs: Any) -> None:
-        for kind in (ApprovalRow, ReviewRow, InputRow, QueueRow):
-            self.query_one(kind).fold([made(tag, text, attrs)])
+        folds = (self.query_one(ApprovalRow).fold, self.query_one(ReviewRow).fold, self.query_one(InputRow).fold, self.query_one(QueueRow).fold)
+        for fold in folds:
+            fold([made(tag, text, attrs)])
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
@@ -132,8 +133,8 @@ class EditorApp(App[None]):
         self.said.append(("cancelled", message.item_id))
 
     def action_focus_approval(self) -> None:
-        for kind in (ApprovalRow, ReviewRow):
-            self.query_one(kind).focus()
+        self.query_one(ApprovalRow).focus()
+        self.query_one(ReviewRow).focus()
 
     def action_stop(self) -> None:
         self.said.append(("stop",))
