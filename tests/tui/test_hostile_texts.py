@@ -92,6 +92,10 @@ every_text = pytest.mark.parametrize("texts", [pytest.param(HOSTILE[n::10], id=s
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
     told = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
+    changes = [change(text, text, text, "changed") | {"was": text, "was_type": text} for text in texts]
+    left = [{"name": text, "reason": text} for text in texts]
+    about = {"request": "1", "cells": [1], "party": texts[0], "state": "waiting", "changes": changes, "not_restored": left}
+    told.append(made(tags.REVIEW, "", about))
     async with make_app(*told).run_test(size=(120, 60 + 20 * len(texts))) as pilot:
         await drawn(pilot)
 

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.rows.changes import NAMES
 from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.chips import Chips
