@@ -109,6 +109,66 @@ class UndoStep:
     """Memory that only this step needs."""
 
 
+class KeepPlace(NamedTuple):
+    """Where and how a namespace is kept."""
+
+    folder: str
+    """The session's own, in a folder for all sessions that only the user can write."""
+    key: str
+    """Hexadecimal: signs what the user's own sessions have written."""
+    megabytes: int
+    """At most; the largest variables are left out first."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """A variable that is not kept, and why: the end of a sentence."""
+
+    variable: Variable
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """Variables that are read together."""
+
+    name: str
+    size: int
+    """Bytes."""
+    variables: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNamespace:
+    """What is kept of an earlier kernel of the session."""
+
+    files: tuple[KeptFile, ...]
+    missing: tuple[NotKept, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeepResult:
+    """What came of writing the namespace."""
+
+    size: int = 0
+    """Bytes of all that is kept."""
+    names: int = 0
+    missing: int = 0
+    """How many variables are kept, and how many are not."""
+    error: str = ""
+    """Why nothing was written, as the end of a sentence; what was kept before is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredFile:
+    """What came of reading variables that were kept."""
+
+    changes: tuple[Change, ...]
+    """The names that are back."""
+    missing: Mapping[str, str]
+    """The names that are not, and why: the end of a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Display:
     """What a cell showed that is more than text. Its text is a piece of the output too, of kind ``display``."""
@@ -366,6 +426,17 @@ class Kernel(Protocol):
 
     def redo(self) -> Restoration:
         """Make everything as it was before the last `undo`, until another cell runs. Otherwise as `undo`."""
+
+    def kept(self) -> KeptNamespace | None:
+        """What is kept of an earlier kernel of the session; None where this kernel keeps nothing. Raises `KernelError`."""
+
+    def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
+        """Write the namespace to disk in a forked process, after the running cell, and wait for it at most so long. Raises `KernelError`.
+
+        carried: files that stay, though nothing of them is in the namespace."""
+
+    def restore(self, file: KeptFile) -> RestoredFile:
+        """Bring the variables of a file back, after the running cell; others wait meanwhile. `interrupt` stops it. Raises `KernelError`."""
 
     def info(self) -> KernelInfo: ...
 

@@ -15,7 +15,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
@@ -27,6 +27,7 @@ from mahtab_tui.kernel.base import (
     Completions,
     Detail,
     Explanation,
+    KeptFile,
     KernelError,
     KernelHost,
     KernelInfo,
@@ -65,6 +66,9 @@ UNDO_STEPS = 20
 INSPECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
+
+
+_NOT_KEPT = "The namespace is that of the program that opened this session, so it is not kept."
 
 
 class InProcessKernel:
@@ -229,6 +233,15 @@ class InProcessKernel:
 
     def redo(self) -> Restoration:
         return self._undone("redo", 0)
+
+    def kept(self) -> None:
+        """Nothing: the namespace is the caller's own."""
+
+    def keep(self, carried: Sequence[str], seconds: float) -> NoReturn:
+        raise KernelError(_NOT_KEPT)
+
+    def restore(self, file: KeptFile) -> NoReturn:
+        raise KernelError(_NOT_KEPT)
 
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)

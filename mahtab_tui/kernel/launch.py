@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,13 @@ class Process(NamedTuple):
     """The read end of the pipe for its fd 1 and 2."""
     token: bytes
     """Part of each frame that it sends. The kernel reads it first, and user code does not know it."""
+
+
+def cloudpickle_folder() -> str:
+    """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported here."""
+    spec = find_spec("cloudpickle")
+    assert spec is not None
+    return os.path.dirname(spec.origin or "")
 
 
 def find_interpreter(python: str | None) -> str:

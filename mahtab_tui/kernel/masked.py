@@ -17,14 +17,19 @@ from mahtab_tui.kernel.base import (
     Detail,
     Display,
     Explanation,
+    KeepResult,
+    KeptFile,
+    KeptNamespace,
     Kernel,
     KernelHost,
     KernelInfo,
+    NotKept,
     OnDisplay,
     OnOutput,
     Origin,
     OutputKind,
     Restoration,
+    RestoredFile,
     UndoStep,
     Variable,
 )
@@ -134,6 +139,22 @@ class MaskedKernel:
 
     def redo(self) -> Restoration:
         return self._restoration(self.inner.redo())
+
+    def kept(self) -> KeptNamespace | None:
+        kept = self.inner.kept()
+        if kept is None:
+            return None
+        files = (replace(file, variables=tuple(map(self._variable, file.variables))) for file in kept.files)
+        missing = (NotKept(self._variable(each.variable), self._secrets.mask(each.reason)) for each in kept.missing)
+        return KeptNamespace(tuple(files), tuple(missing))
+
+    def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
+        return self.inner.keep(carried, seconds)
+
+    def restore(self, file: KeptFile) -> RestoredFile:
+        done = self.inner.restore(file)
+        missing = {name: self._secrets.mask(reason) for name, reason in done.missing.items()}
+        return RestoredFile(tuple(map(self._change, done.changes)), missing)
 
     def info(self) -> KernelInfo:
         return self.inner.info()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,6 +14,10 @@ from mahtab_tui.kernel.base import (
     Completions,
     Detail,
     Explanation,
+    KeepPlace,
+    KeepResult,
+    KeptFile,
+    KeptNamespace,
     KernelError,
     KernelHost,
     KernelInfo,
@@ -23,11 +27,12 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     Origin,
     Restoration,
+    RestoredFile,
     Status,
     UndoStep,
     Variable,
 )
-from mahtab_tui.kernel.launch import environment, find_interpreter
+from mahtab_tui.kernel.launch import cloudpickle_folder, environment, find_interpreter
 from mahtab_tui.kernel.told import Restored, checked
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import existing_folder, moved
@@ -46,7 +51,12 @@ LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
 UNDO_TIMEOUT = 120.0
+RESTORE_TIMEOUT = 30.0
 """Seconds. Describing has a time limit of its own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
+
+
+SLOW_DISK = 20_000_000
+"""Bytes a second."""
 
 
 class ProcessKernel:
@@ -62,11 +72,14 @@ class ProcessKernel:
         reload: bool = False,
         undo_steps: int = 20,
         undo_memory: int = 1024,
+        keep: KeepPlace | None = None,
     ) -> None:
         """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew.
 
-        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest steps go first.
+        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest steps go first. keep: where the
+        namespace is kept; None for nowhere.
         """
+        self._keep_place = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._host: KernelHost = NoHost()
         self._startup = startup
@@ -214,6 +227,23 @@ class ProcessKernel:
         worker.cwd = told.cwd or worker.cwd
         return told.restoration
 
+    def kept(self) -> KeptNamespace | None:
+        if self._keep_place is None:
+            return None
+        return checked(KeptNamespace, self._needed_worker().request("kept", VARIABLES_TIMEOUT))
+
+    def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
+        return checked(KeepResult, self._needed_worker().request("keep", seconds, carried=list(carried)))
+
+    def restore(self, file: KeptFile) -> RestoredFile:
+        worker = self._needed_worker()
+        with self._turn:
+            try:
+                return checked(RestoredFile, worker.restore(file.name, RESTORE_TIMEOUT + file.size / SLOW_DISK))
+            except KernelError:
+                worker.interrupt()
+                raise
+
     def info(self) -> KernelInfo:
         worker = self._worker
         if worker is None:
@@ -303,6 +333,8 @@ class ProcessKernel:
             self._startup = startup
             if result.status is not Status.OK:
                 text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
+        if self._keep_place is not None:
+            worker.tell("keep_in", **self._keep_place._asdict(), cloudpickle=cloudpickle_folder())
         text, self._moved = f"{text} {self._moved}".strip(), ""
         self._tell(KernelState.IDLE, text)
 

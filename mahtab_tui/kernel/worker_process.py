@@ -34,6 +34,9 @@ START_TIMEOUT = 20.0
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
+_RESTORING = -1
+"""Stands for the number of a cell, while variables are read."""
+
 UNHEARD = 1.0
 """Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
 
@@ -63,6 +66,7 @@ class WorkerProcess:
         """The process has ended."""
         self._intent: tuple[Status, str] | None = None
         self._cells: list[RunningCell] = []
+        self._restoring = False
         self._requests = ControlRequests(self._send_frame)
         self.request = self._requests.ask
         self._answers = CallAnswers(listener, self._send_answer)
@@ -103,16 +107,29 @@ class WorkerProcess:
             self._send_frame({"op": op, **fields})
 
     def interrupt(self) -> bool:
-        """Stop the innermost running cell, as Ctrl+C in a terminal does; False where none runs."""
+        """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal does; False where none runs."""
         with self._lock:
             if not self._cells:
-                return False
+                if self._restoring:
+                    self._interrupt_soon(RunningCell(_RESTORING, lambda kind, text: None, None))
+                return self._restoring
             cell = self._cells[-1]
             if cell.interrupting:
                 return True
             cell.interrupting = True
-        threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
+        self._interrupt_soon(cell)
         return True
+
+    def restore(self, file: str, seconds: float) -> Any:
+        """Let it read variables that were kept, between two cells; returns its answer. Raises `KernelError`."""
+        self._restoring = True
+        try:
+            return self.request("restore", seconds, file=file, cell=_RESTORING)
+        finally:
+            self._restoring = False
+
+    def _interrupt_soon(self, cell: RunningCell) -> None:
+        threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
 
     def _interrupt(self, cell: RunningCell, asked: float) -> None:
         try:

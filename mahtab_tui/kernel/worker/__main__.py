@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from types import ModuleType
+from typing import Any
 
 from . import toolbox
 from .awaiting import EventLoop
@@ -47,6 +48,8 @@ class Worker:
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
         """The cells that run or wait: the control thread knows of one before the main thread does."""
+        self._between_cells = {"undo": self._undo, "keep": self._keep, "restore": self._restore}
+        self._keeper: Any = None
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
@@ -70,6 +73,10 @@ class Worker:
                 "undo_limits": self._limit_undo,
                 "undo_steps": self._undo_steps,
                 "undo": self._received,
+                "keep_in": self._keep_in,
+                "kept": self._kept,
+                "keep": self._received,
+                "restore": self._received,
                 "functions": self._add_functions,
             },
             active=lambda: bool(self._open) or self._loop.exists,
@@ -94,8 +101,8 @@ class Worker:
             job = self._loop.wait(self._jobs)
             if job is None:
                 break
-            if job["op"] == "undo":
-                self._undo(job)
+            if job["op"] != "execute":
+                self._between_cells[job["op"]](job)
                 continue
             self._execute(job, None)
             if self._executor.undo is not None:
@@ -117,11 +124,11 @@ class Worker:
         )
 
     def _received(self, frame: Frame) -> None:
-        if frame["op"] == "execute":
+        if frame["op"] in ("execute", "restore"):
             self._open.add(frame["cell"])
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
-        if frame["op"] in ("execute", "undo"):
+        if frame["op"] != "answer":
             self._jobs.put(frame)
             self._loop.wake()
 
@@ -169,6 +176,42 @@ class Worker:
                 reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
             self._executor.watch.changes(None)
         self._channel.send({"op": "reply", "id": frame["id"], **reply})
+
+    def _keep_in(self, frame: Frame) -> None:
+        """Where and how the namespace is kept."""
+        self._keeper = late_import(f"{__package__}.keeping.keeper").Keeper(self._executor.namespace, frame)
+
+    def _kept(self, frame: Frame) -> None:
+        self._channel.send({"op": "reply", "id": frame["id"], "value": self._keeper.index()})
+
+    def _keep(self, frame: Frame) -> None:
+        """Fork the process that writes the namespace; the answer comes once that has ended."""
+        try:
+            writer = self._keeper.start_writing(frame["carried"])
+        except OSError as error:
+            self._channel.send({"op": "reply", "id": frame["id"], "value": {"error": f"the kernel cannot be forked ({error.strerror})"}})
+            return
+
+        def answer() -> None:
+            told = late_import(f"{__package__}.keeping.keeper").finish(writer)
+            self._channel.send({"op": "reply", "id": frame["id"], "value": told})
+
+        threading.Thread(target=answer, daemon=True).start()
+
+    def _restore(self, frame: Frame) -> None:
+        """Load variables that were kept, between two cells."""
+        try:
+            with self._interrupts.allowed(frame["cell"]):
+                found = self._keeper.read(frame["file"])
+        except KeyboardInterrupt:
+            missing = dict.fromkeys(self._keeper.names_in(frame["file"]), "reading it was stopped")
+        else:
+            missing = self._keeper.bind(found)
+            if self._executor.undo is not None:
+                self._executor.undo.forget("variables have come back since")
+        self._open.discard(frame["cell"])
+        value = {"changes": self._executor.watch.changes(None), "missing": missing}
+        self._channel.send({"op": "reply", "id": frame["id"], "value": value})
 
     def _add_functions(self, frame: Frame) -> None:
         self._surroundings.keep(toolbox.add(frame["functions"]))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 _PATH = [entry for entry in sys.path if entry]
@@ -19,11 +22,34 @@ def late_import(name: str) -> ModuleType:
     loaded = sys.modules.get(name)
     if loaded is not None and not getattr(getattr(loaded, "__spec__", None), "_initializing", False):  # another thread may still be loading it
         return loaded
+    with _our_path():
+        return importlib.import_module(name)
+
+
+def load_package(name: str, folder: str) -> ModuleType:
+    """Load the package in a folder under a name of our own, so that it is not the user's package of that name."""
+    known = sys.modules.get(name)
+    if known is not None:
+        return known
+    util = late_import("importlib.util")
+    with _our_path():
+        spec = util.spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+        package = sys.modules[name] = util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(package)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return package
+
+
+@contextmanager
+def _our_path() -> Iterator[None]:
     with _ONE_AT_A_TIME:  # a second thread would take our `sys.path` for the user's
         path = sys.path
         sys.path = list(_PATH)
         try:
-            return importlib.import_module(name)
+            yield
         finally:
             sys.path = path
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import types
 from typing import Any, Callable
 
-from ..statics import MISSING, loaded
+from ..statics import MISSING
 from ..stdlib import late_import
 from .isolated import refuse
 from .part import ATOMS
+from .reducing import reduced
 
 _MISSING, _NAMESPACE = 0, 1
 """What stands for them, where an address would."""
@@ -36,17 +36,7 @@ def packed(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
             return None
 
         def reducer_override(self, thing: Any) -> Any:
-            cls = type(thing)
-            if cls is types.FunctionType and thing.__globals__ is namespace:
-                fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__)
-                return _function, (_code_bytes(thing.__code__), namespace, thing.__name__, thing.__closure__), fields, None, None, _set_function
-            if cls is types.CellType:
-                return types.CellType, (), (_contents(thing),), None, None, _set_cell
-            if cls is loaded("numpy", "ndarray"):
-                return _array_parts(thing)
-            if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
-                return _refs, ([block for block in (found() for found in thing.referenced_blocks) if block is not None],)
-            return NotImplemented
+            return reduced(thing, namespace)
 
     buffer = io.BytesIO()
     Pickler(buffer, 4).dump(value)
@@ -64,57 +54,3 @@ def unpacked(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -
             return namespace if address == _NAMESPACE else at(address)
 
     return Unpickler(io.BytesIO(data)).load()
-
-
-def _code_bytes(code: types.CodeType) -> bytes:
-    return bytes(late_import("marshal").dumps(code))
-
-
-def _function(code: bytes, namespace: dict[str, Any], name: str, closure: Any) -> types.FunctionType:
-    return types.FunctionType(late_import("marshal").loads(code), namespace, name, None, closure)
-
-
-def _set_function(function: types.FunctionType, fields: Any) -> None:
-    function.__defaults__, function.__kwdefaults__ = fields[0], fields[1]
-    function.__dict__.update(fields[2])
-
-
-def _refs(blocks: list[Any]) -> Any:
-    """What pandas notes about blocks that share their data."""
-    made = loaded("pandas._libs.internals", "BlockValuesRefs")()
-    for block in blocks:
-        made.add_reference(block)
-    return made
-
-
-def _set_cell(cell: Any, contents: Any) -> None:
-    if contents is not MISSING:
-        cell.cell_contents = contents
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
-
-
-def _array_parts(array: Any) -> Any:
-    """How an array is made again: over the memory of the array that it is a view of, so that it stays one."""
-    owner = array.base
-    if type(owner) is not type(array) or not (owner.flags.c_contiguous or owner.flags.f_contiguous):
-        return NotImplemented if array.flags.writeable else (_read_only, (array.copy(order="K"),))
-    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return _view, (owner, array.shape, array.dtype, offset, array.strides, array.flags.writeable)
-
-
-def _read_only(array: Any) -> Any:
-    array.flags.writeable = False
-    return array
-
-
-def _view(owner: Any, shape: Any, dtype: Any, offset: int, strides: Any, writeable: bool) -> Any:
-    made = loaded("numpy", "ndarray")(shape, dtype, owner if owner.flags.c_contiguous else owner.T, offset, strides)
-    if not writeable:
-        made.flags.writeable = False
-    return made

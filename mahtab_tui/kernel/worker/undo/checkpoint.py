@@ -112,6 +112,12 @@ def fork_uninterrupted() -> int:
     return pid
 
 
+def die_with_parent() -> None:
+    """Let Linux end this process with the one that forked it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def _channel() -> tuple[int, int]:
     sockets = late_import("_socket").socketpair()
     ours, theirs = (each.detach() for each in sockets)
@@ -136,10 +142,9 @@ def _live(fd: int, answer: Answer) -> NoReturn:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        die_with_parent()
         if sys.platform == "linux":
-            prctl = ctypes.CDLL(None).prctl
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
         _close_all_but(fd)
         _first_to_go()
         while True:

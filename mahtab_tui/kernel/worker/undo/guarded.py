@@ -19,8 +19,11 @@ class Guarded(NamedTuple):
     """Where its classes are defined: the modules, and what is inside these packages."""
     names: tuple[str, ...]
     """The classes; all of these modules where it is empty."""
+    what: str
+    """One of them, in words."""
     sign: Callable[[Any], Values]
     reason: str
+    """Why an undo leaves it alone."""
 
 
 def _generator(value: Any) -> Values:
@@ -45,25 +48,41 @@ def _nothing(value: Any) -> Values:
 
 MOVED_ON = "it has moved on, and cannot be set back"
 _GUARDED = (
-    Guarded(("builtins",), ("generator", "coroutine", "async_generator"), _generator, MOVED_ON),
-    Guarded(("_thread",), ("lock", "LockType"), _called("locked"), "it was taken or released"),
-    Guarded(("_thread",), ("RLock",), lambda value: [repr(value).partition(" object")[0]], "it was taken or released"),
+    Guarded(("builtins",), ("generator", "coroutine", "async_generator"), "a generator or coroutine", _generator, MOVED_ON),
+    Guarded(("_thread",), ("lock", "LockType"), "a lock", _called("locked"), "it was taken or released"),
+    Guarded(("_thread",), ("RLock",), "a lock", lambda value: [repr(value).partition(" object")[0]], "it was taken or released"),
     Guarded(
-        ("threading",), ("Thread", "Timer", "_MainThread", "_DummyThread"), _called("is_alive"), "a thread that has ended or was started stays so"
+        ("threading",),
+        ("Thread", "Timer", "_MainThread", "_DummyThread"),
+        "a thread",
+        _called("is_alive"),
+        "a thread that has ended or was started stays so",
     ),
-    Guarded(("threading",), ("Event",), _called("is_set"), "it was set or cleared"),
-    Guarded(("threading", "_thread", "multiprocessing", "queue", "_queue"), (), _nothing, "it is shared with other threads or processes"),
-    Guarded(("concurrent.futures",), ("Future",), _called("done"), MOVED_ON),
-    Guarded(("concurrent.futures",), (), _fields("_shutdown"), "it was shut down"),
-    Guarded(("asyncio", "_asyncio"), ("Task", "Future"), _called("done"), MOVED_ON),
-    Guarded(("asyncio", "_asyncio", "contextvars", "_contextvars"), (), _nothing, "it belongs to the event loop"),
-    Guarded(("subprocess",), ("Popen",), _fields("returncode"), "the process has ended"),
-    Guarded(("socket", "_socket", "ssl", "_ssl"), (), _nothing, "a connection cannot be set back"),
-    Guarded(("sqlite3", "_sqlite3"), ("Connection",), _fields("total_changes", "in_transaction"), "what was written to the database stays"),
-    Guarded(("sqlite3", "_sqlite3", "duckdb", "_duckdb"), (), _nothing, "a connection cannot be set back"),
-    Guarded(("io", "_io", "_pyio", "tempfile", "selectors", "mmap"), (), _nothing, "what was written to a file stays"),
-    Guarded(("functools",), ("_lru_cache_wrapper",), lambda value: list(value.cache_info()), "what it remembers stays"),
-    Guarded(("builtins",), ("frame", "traceback"), _nothing, "it cannot be set back"),
+    Guarded(("threading",), ("Event",), "an event of threads", _called("is_set"), "it was set or cleared"),
+    Guarded(
+        ("threading", "_thread", "multiprocessing", "queue", "_queue"),
+        (),
+        "what threads or processes share",
+        _nothing,
+        "it is shared with other threads or processes",
+    ),
+    Guarded(("concurrent.futures",), ("Future",), "a future", _called("done"), MOVED_ON),
+    Guarded(("concurrent.futures",), (), "a pool of threads or processes", _fields("_shutdown"), "it was shut down"),
+    Guarded(("asyncio", "_asyncio"), ("Task", "Future"), "a task", _called("done"), MOVED_ON),
+    Guarded(("asyncio", "_asyncio", "contextvars", "_contextvars"), (), "a part of the event loop", _nothing, "it belongs to the event loop"),
+    Guarded(("subprocess",), ("Popen",), "a process", _fields("returncode"), "the process has ended"),
+    Guarded(("socket", "_socket", "ssl", "_ssl"), (), "a connection", _nothing, "a connection cannot be set back"),
+    Guarded(
+        ("sqlite3", "_sqlite3"),
+        ("Connection",),
+        "a connection",
+        _fields("total_changes", "in_transaction"),
+        "what was written to the database stays",
+    ),
+    Guarded(("sqlite3", "_sqlite3", "duckdb", "_duckdb"), (), "a connection", _nothing, "a connection cannot be set back"),
+    Guarded(("io", "_io", "_pyio", "tempfile", "selectors", "mmap"), (), "an open file", _nothing, "what was written to a file stays"),
+    Guarded(("functools",), ("_lru_cache_wrapper",), "a cached function", lambda value: list(value.cache_info()), "what it remembers stays"),
+    Guarded(("builtins",), ("frame", "traceback"), "a frame or traceback", _nothing, "it cannot be set back"),
 )
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Of `io`, but no files."""

@@ -7,10 +7,10 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
-from .checkpoint import fork_uninterrupted
+from .checkpoint import die_with_parent, fork_uninterrupted
 from .guarded import reason_for
 
 _HEAD = struct.Struct("!BQ")
@@ -27,50 +27,58 @@ Write = Callable[[Any], bytes]
 
 def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
     """All the things at once as bytes; or None, and for each of them why it could not be written, or an empty text where it could."""
-    (whole,) = _attempts([list(things)], write, ALL, ALL)
+    (whole,) = attempts([list(things)], write, lambda _: ALL, ALL)
     if isinstance(whole, bytes):
         return whole, []
-    return None, [each if isinstance(each, str) else "" for each in _attempts(things, write, EACH, TOGETHER)]
+    return None, [each if isinstance(each, str) else "" for each in attempts(things, write, lambda _: EACH, TOGETHER)]
 
 
-def _attempts(things: Sequence[Any], write: Write, each: float, together: float) -> list[bytes | str]:
-    """For each thing its bytes, or why there are none."""
-    results: list[bytes | str] = []
+def attempts(things: Sequence[Any], write: Write, each: Callable[[Any], float], together: float) -> Iterator[bytes | str]:
+    """For each thing its bytes, or why there are none.
+
+    each: seconds that a thing may take. together: seconds for all of them. What `write` knows is copied when a process is forked: at the beginning, and
+    after each thing that hangs or ends the process.
+    """
     until = time.monotonic() + together
-    while len(results) < len(things):
+    done = 0
+    while done < len(things):
         if time.monotonic() > until:
-            results += ["there was no time to look at it"] * (len(things) - len(results))
-            break
-        results += _run(things[len(results) :], write, each, until)
-    return results
+            yield from ["there was no time to look at it"] * (len(things) - done)
+            return
+        for result in _run(things[done:], write, each, until):
+            done += 1
+            yield result
 
 
-def _run(things: Sequence[Any], write: Write, each: float, until: float) -> list[bytes | str]:
+def _run(things: Sequence[Any], write: Write, each: Callable[[Any], float], until: float) -> Iterator[bytes | str]:
     """The results up to the first thing that hangs, or that ends the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
     if pid == 0:
         _write_all(things, write, into)
     os.close(into)
-    results: list[bytes | str] = []
     try:
-        while len(results) < len(things):
-            kind, size = _HEAD.unpack(_read(out, _HEAD.size, min(until, time.monotonic() + each)))
-            data = _read(out, size, until)
-            results.append(data if kind == _GOOD else data.decode("utf-8", "replace"))
-    except TimeoutError:
-        results.append(f"writing it did not end within {each:.0f} s")
-    except EOFError:
-        results.append("writing it ended the process")
+        for thing in things:
+            seconds = each(thing)
+            try:
+                kind, size = _HEAD.unpack(_read(out, _HEAD.size, min(until, time.monotonic() + seconds)))
+                data = _read(out, size, until)
+            except TimeoutError:
+                yield f"writing it did not end within {seconds:.0f} s"
+                return
+            except EOFError:
+                yield "writing it ended the process"
+                return
+            yield data if kind == _GOOD else data.decode("utf-8", "replace")
     finally:
         os.close(out)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return results
 
 
 def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
     try:
+        die_with_parent()
         for thing in things:
             try:
                 kind, data = _GOOD, write(thing)
@@ -83,24 +91,24 @@ def _write_all(things: Sequence[Any], write: Write, into: int) -> NoReturn:
         os._exit(0)
 
 
-class GuardedObjectError(Exception):
-    """An object that stands for something outside would have to be written."""
+class NotWrittenError(Exception):
+    """An object is not written; the message says why."""
 
 
 def refuse(value: Any) -> None:
     """Raises where an object cannot be carried over, whatever its class says."""
     reason = reason_for(value)
     if reason:
-        raise GuardedObjectError(reason)
+        raise NotWrittenError(reason)
 
 
 def _why(error: BaseException) -> str:
-    if isinstance(error, GuardedObjectError):
+    if isinstance(error, NotWrittenError):
         return str(error)
     try:
-        return f"it cannot be carried over ({type(error).__name__}: {error})"
+        return f"it cannot be pickled ({type(error).__name__}: {error})"
     except BaseException:  # its text is the user's own code
-        return f"it cannot be carried over ({type(error).__name__})"
+        return f"it cannot be pickled ({type(error).__name__})"
 
 
 def _read(fd: int, size: int, until: float) -> bytes:

@@ -225,6 +225,12 @@ class UndoHistory:
             self._ended += step.end()
         self._steps = []
 
+    def forget(self, why: str) -> None:
+        """The cells so far can no longer be undone. why: the end of a sentence."""
+        if self._steps:
+            self._dropped = (self._steps[-1].cell, why)
+        self.end()
+
     def _forget_redo(self) -> None:
         for before, gone in self._redo:
             for step in (before, *gone):
@@ -235,8 +241,9 @@ class UndoHistory:
         for step in self._steps:
             if step.cell == cell:
                 return step
-        if self._steps and cell <= self._dropped[0]:
-            raise UndoError(f"Cell {cell} can no longer be undone, because {self._dropped[1]}. The oldest that can is cell {self._steps[0].cell}.")
+        if 0 < cell <= self._dropped[0]:
+            oldest = f" The oldest that can is cell {self._steps[0].cell}." if self._steps else ""
+            raise UndoError(f"Cell {cell} can no longer be undone, because {self._dropped[1]}.{oldest}")
         raise UndoError(f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already.")
 
     def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:

@@ -1,0 +1,92 @@
+"""Which variables belong together: those whose objects share something that can change in place. (Kishu calls them co-variables.)"""
+
+from __future__ import annotations
+
+import time
+import types
+from typing import Any
+
+from ..own import is_table
+from ..statics import descends, is_class, loaded
+from ..undo.graph import Graph, Node, ancestors
+from ..undo.kinds import Kinds
+from ..undo.part import ATOMS
+
+SECONDS = 10.0
+"""For walking through all objects; variables that were not seen in time count as one group, which shares what it may share."""
+
+
+class Group:
+    """Variables that are written together."""
+
+    def __init__(self, names: list[str], size: int) -> None:
+        self.names = names
+        self.size = size
+        """Bytes of the arrays in it."""
+
+
+def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
+    """Sort variables into groups, the smallest first."""
+    graph = Graph(Kinds(namespace), states=False)
+    until = time.monotonic() + SECONDS
+    if not graph.add(variables.values(), until):
+        return [Group(list(variables), sum(node.block.size for node in graph.nodes.values() if node.block))]
+    edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
+    holders: dict[int, list[int]] = {}
+    for address, inside in edges.items():
+        for child in inside:
+            holders.setdefault(child, []).append(address)
+    sharing = ancestors([address for address, node in graph.nodes.items() if _changes(graph, node, holders.get(address, []))], holders)
+    sets = _Sets()
+    for address in sharing:
+        for child in edges[address]:
+            if child in sharing:
+                sets.unite(address, child)
+    by_root: dict[int, list[str]] = {}
+    for name, value in variables.items():
+        own = -len(by_root) - 1 if id(type(value)) in ATOMS else id(value)
+        by_root.setdefault(sets.root(own) if own in sharing else own, []).append(name)
+    sizes: dict[int, int] = {}
+    for address, node in graph.nodes.items():
+        if node.block is not None:
+            root = sets.root(address)
+            sizes[root] = sizes.get(root, 0) + node.block.size
+    return sorted((Group(names, sizes.get(root, 0)) for root, names in by_root.items()), key=lambda group: group.size)
+
+
+def _edges(graph: Graph, node: Node) -> list[int]:
+    """The objects inside that count: not those of what libraries share freely and never change."""
+    index = loaded("pandas", "Index")
+    if descends(type(node.value), index) or descends(type(node.value), loaded("numpy", "dtype")):
+        return []
+    inside = [child for child in node.children if child in graph.nodes]
+    return [*inside, id(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
+
+
+def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
+    """Whether an object can change in place; functions do not if only classes hold them."""
+    value = node.value
+    if is_class(value) or type(value) is types.ModuleType:
+        return False
+    if type(value) is types.FunctionType:
+        return any(not is_class(graph.nodes[holder].value) for holder in holders)
+    if descends(type(value), loaded("pandas", "Index")):
+        return False
+    return is_table(value) or any(part.prepare is not None for part in graph.kinds.parts(value))
+
+
+class _Sets:
+    """Disjoint sets of numbers."""
+
+    def __init__(self) -> None:
+        self._above: dict[int, int] = {}
+
+    def root(self, item: int) -> int:
+        above = self._above
+        while (higher := above.get(item, item)) != item:
+            above[item] = above.get(higher, higher)
+            item = above[item]
+        return item
+
+    def unite(self, one: int, other: int) -> None:
+        self._above[self.root(one)] = self.root(other)

@@ -1,0 +1,156 @@
+"""Writing the namespace, in a forked process of low priority that ends with the kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from ..control import python_version
+from ..secret_names import hides
+from ..undo.isolated import NotWrittenError, attempts
+from ..variables import HIDDEN, described
+from .folder import FolderError, KeptFolder, digest_of
+from .groups import Group, groups_of
+from .pickling import TooLargeError, load_cloudpickle, pickled
+
+SMALL = 16_384
+"""Bytes up to which groups are written into one file, together with others."""
+_EACH, _PACE, _TOGETHER = 5.0, 20_000_000, 600.0
+"""Seconds for one group; bytes a second that a disk writes at least; seconds for all groups."""
+_NICE = 10
+
+
+class Writer:
+    """Writes the variables that have changed since the last index."""
+
+    def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
+        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its folder), and carried: files of earlier kernels to be kept."""
+        self._namespace = namespace
+        self._kernel = kernel
+        self._folder = request["folder"]
+        self._key = bytes.fromhex(request["key"])
+        self._most: int = request["megabytes"] * 2**20
+        self._cloudpickle_folder: str = request["cloudpickle"]
+        self._carried = frozenset(request["carried"])
+
+    def write(self) -> dict[str, Any]:
+        """Write, and tell: bytes in all, the number of variables, and those not kept. Raises `OSError`, `FolderError`."""
+        os.nice(_NICE)
+        folder = KeptFolder(self._folder, self._key, create=True)
+        try:
+            return self._write(folder)
+        finally:
+            folder.close()
+
+    def _write(self, folder: KeptFolder) -> dict[str, Any]:
+        try:
+            before = folder.index() or {"files": []}
+        except FolderError:  # somebody else's, or of another version: replace it
+            before = {"files": []}
+        carried = [left for file in before["files"] if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
+        attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before["files"], self._most)
+        variables, missing = self._variables()
+        groups = groups_of(variables, self._namespace)
+        room = self._most - sum(file["size"] for file in carried)
+        done: list[tuple[Group, dict[str, Any], bytes]] = []
+        results = attempts(groups, attempt.write, lambda group: _EACH + group.size / _PACE, _TOGETHER)
+        for group, result in zip(groups, results):
+            if isinstance(result, str):
+                missing.update(dict.fromkeys(group.names, result))
+                continue
+            head, _, data = result.partition(b"\n")
+            told = json.loads(head)
+            if "problem" in told:  # of the disk, not of the variables
+                raise OSError(told["problem"], os.strerror(told["problem"]))
+            done.append((group, told, data))
+            while sum(told["size"] for _, told, _ in done) > room:
+                largest = max(done, key=lambda each: int(each[1]["size"]))
+                done.remove(largest)
+                missing.update(dict.fromkeys(largest[0].names, _too_large(largest[1]["size"], self._most)))
+        files = [told["file"] for _, told, _ in done if "file" in told]
+        small = [(told, data) for _, told, data in done if "file" not in told]
+        if small:
+            files.append(attempt.write_small(small))
+        index = {
+            "written": time.time(),
+            "files": [*carried, *files],
+            "missing": [{**described(name, self._namespace[name]), "reason": reason} for name, reason in missing.items()],
+        }
+        folder.write_index(index)
+        folder.remove_all_but({file["name"] for file in index["files"]})
+        return {"size": sum(file["size"] for file in index["files"]), "names": sum(len(group.names) for group, _, _ in done), "missing": len(missing)}
+
+    def _left_of(self, file: dict[str, Any]) -> dict[str, Any]:
+        """A file with those of its groups that are not in the namespace."""
+        return {**file, "groups": [group for group in file["groups"] if any(row["name"] not in self._namespace for row in group["rows"])]}
+
+    def _variables(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The variables to be kept, and names that are not, with reasons."""
+        variables: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for name, value in self._namespace.items():
+            if type(name) is not str or name in HIDDEN:
+                continue
+            if hides(name, value):
+                missing[name] = "its name says that it is a secret"
+            else:
+                variables[name] = value
+        return variables, missing
+
+
+def _too_large(size: int, most: int) -> str:
+    return f"it has {size / 2**20:,.0f} MB, and keep_namespace_mb is {most // 2**20:,}"
+
+
+class _Attempt:
+    """Writes one group after the other, in a process that is lost where a variable hangs or ends it."""
+
+    def __init__(self, folder: KeptFolder, namespace: dict[str, Any], cloudpickle: Any, before: list[dict[str, Any]], most: int) -> None:
+        self._folder = folder
+        self._namespace = namespace
+        self._cloudpickle = cloudpickle
+        self._before = {file["digest"]: file for file in before}
+        self._most = most
+
+    def write(self, group: Group) -> bytes:
+        """Write a group into a file unless it is there; returns a line of JSON, and after it the bytes of a small group. Raises what an object raises."""
+        if group.size > self._most:
+            raise NotWrittenError(_too_large(group.size, self._most))
+        try:
+            result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most)
+        except TooLargeError:
+            raise NotWrittenError(f"it has more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
+        parts = [result.stream, *result.blocks]
+        size = sum(memoryview(part).nbytes for part in parts)
+        told = {
+            "rows": [described(name, self._namespace[name]) for name in group.names],
+            "stream": len(result.stream),
+            "check": digest_of([result.stream]),
+            "blocks": [block.nbytes for block in result.blocks],
+            "packages": result.packages,
+        }
+        if size <= SMALL:
+            return json.dumps({"group": told, "size": size}).encode() + b"\n" + b"".join(parts)
+        try:
+            return json.dumps({"file": self._written([told], parts, size), "size": size}).encode() + b"\n"
+        except OSError as error:
+            return json.dumps({"problem": error.errno}).encode() + b"\n"
+
+    def write_small(self, groups: list[tuple[dict[str, Any], bytes]]) -> dict[str, Any]:
+        """Write small groups into one file. Raises `OSError`."""
+        return self._written([told["group"] for told, _ in groups], [data for _, data in groups], sum(told["size"] for told, _ in groups))
+
+    def _written(self, groups: list[dict[str, Any]], parts: list[Any], size: int) -> dict[str, Any]:
+        digest = digest_of(parts)
+        start = 0
+        for group in groups:
+            group["start"] = start
+            start += group["stream"] + sum(group["blocks"])
+        if digest in self._before:
+            name = self._before[digest]["name"]
+        else:
+            name = f"{digest}.variables"
+            self._folder.write(name, parts)
+        return {"name": name, "digest": digest, "size": size, "python": python_version(), "groups": groups}
