@@ -39,6 +39,7 @@ REPLACE = "replace"
 PIN = "pin"
 SKILL = "skill"
 UNDO = "user-undo"
+RESTORE = "restore"
 
 
 class Route(NamedTuple):
@@ -90,6 +91,7 @@ ROUTES: Mapping[str, Route] = {
     PIN: Route(display=True, prompt=False, store=True),
     SKILL: Route(display=True, prompt=False, store=True),
     UNDO: Route(display=True, prompt=True, store=True),
+    RESTORE: Route(display=True, prompt=True, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

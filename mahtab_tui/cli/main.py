@@ -126,6 +126,7 @@ def screen(
         fail(str(error))
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.session.beginning import process_kernel
+    from mahtab_tui.store.namespaces import keep_place
     from mahtab_tui.store.resume import NoSession, new_store
     from mahtab_tui.tui.open import open_screen
 
@@ -134,14 +135,25 @@ def screen(
         if resume or continue_:
             from mahtab_tui.cli.resume import resume as resumed
 
-            store, name, past = resumed(resume if resume not in (None, LATEST) else None, project if continue_ else None)
+            store, name, past = resumed(
+                resume if resume not in (None, LATEST) else None, project if continue_ else None, variables=settings.keep_namespace
+            )
         else:
             store, name, past = new_store(project)
     except NoSession as error:
         fail(str(error))
+    keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
     try:
         code = open_screen(
-            settings, process_kernel(settings), store=store, name=name, past=past, claim=store.claim, collector=collector, moved=moved, files=files
+            settings,
+            process_kernel(settings, keep),
+            store=store,
+            name=name,
+            past=past,
+            claim=store.claim,
+            collector=collector,
+            moved=moved,
+            files=files,
         )
     except KernelError as error:
         fail(str(error))

@@ -16,22 +16,22 @@ from mahtab_tui.store.resume import find_session, forked_store, resumed_store
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 
-def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str, list[Record]]:
+def resume(session: str | None, project: Path | None, *, variables: bool) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records.
 
-    session: the start of its id; None for the last one, of the project or of all. Raises `NoSession`; ends the command if the user declines.
+    session: the start of its id; None for the last one, of the project or of all. variables: whether those that were kept come back, too. Raises `NoSession`; ends the command if the user declines.
     """
     row = find_session(session, project)
     try:
-        return resumed_store(row)
+        return resumed_store(row, variables=variables)
     except HeldElsewhere as error:
         holder = error.holder
     running = _shared_by(holder)
     choice = _choice(row, holder, can_watch=running is not None)
     if choice == "f":
-        return forked_store(row)
+        return forked_store(row, variables=variables)
     if choice == "t":
-        return resumed_store(row, by_force=True)
+        return resumed_store(row, by_force=True, variables=variables)
     if choice == "w" and running is not None:
         from mahtab_tui.tui.open import watch_session
 

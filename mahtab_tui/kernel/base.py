@@ -15,7 +15,7 @@ VariableKind = Literal["data", "module", "function", "class"]
 CompletionKind = Literal[
     "data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic", "command"
 ]
-ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
+ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted", "restoring", "absent"]
 CHANGE_SIGNS: Mapping[str, str] = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "?", "deleted": "−"}
 """How each kind of change is drawn."""
 OnOutput = Callable[[OutputKind, str], None]

@@ -78,6 +78,7 @@ class AgentCalls:
         session.notice(f"{agent.name} resets the kernel.")
         session.kernel.reset()
         session.cells.forget()
+        session.keeping.forget()
         return [old, session.kernel.info().pid]
 
     def _undo(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
@@ -99,6 +100,7 @@ class AgentCalls:
         if python is not None:
             session.kernel.activate(str(python))
             session.cells.forget()
+            session.keeping.begin()
         if folder is not None:
             session.kernel.change_directory(str(folder))
         info = session.kernel.info()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.base import KeepPlace, Kernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.settings.model import Settings, home_folder
 
 
-def process_kernel(settings: Settings) -> Kernel:
-    """Create a kernel in a process of its own, as the settings say."""
+def process_kernel(settings: Settings, keep: KeepPlace | None = None) -> Kernel:
+    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere."""
     return ProcessKernel(
         settings.python,
         startup=startup_code(),
         reload=settings.reload,
         undo_steps=settings.undo_steps,
         undo_memory=settings.undo_memory,
+        keep=keep,
     )
 
 

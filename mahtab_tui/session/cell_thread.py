@@ -13,6 +13,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Kernel, KernelError, Status
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.loading import DataFile, loading_cell
 
@@ -20,10 +21,13 @@ from mahtab_tui.session.loading import DataFile, loading_cell
 class CellThread:
     """Runs the cells of the inbox, one after the other."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, host: SessionKernelHost, cells: Cells, inbox: Inbox, files: Sequence[DataFile]) -> None:
+    def __init__(
+        self, log: logging.Logger, kernel: Kernel, keeping: Keeping, host: SessionKernelHost, cells: Cells, inbox: Inbox, files: Sequence[DataFile]
+    ) -> None:
         """files: are loaded into variables once the kernel has started."""
         self._log = log
         self._kernel = kernel
+        self._keeping = keeping
         self._host = host
         self._cells = cells
         self._inbox = inbox
@@ -57,6 +61,7 @@ class CellThread:
             self._kernel.start(self._host)
             if variables := self._kernel.variables():
                 self._cells.adopt(variables)
+            self._keeping.begin()
             self.ready.set_result(self._kernel.installed("pandas"))
             for file in self._files:
                 self.load(file)

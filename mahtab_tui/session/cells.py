@@ -15,7 +15,6 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import (
     CellResult,
     Change,
-    ChangeKind,
     Display,
     Kernel,
     KernelError,
@@ -28,7 +27,9 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
+from mahtab_tui.session.changes import change_row, variable_row
 from mahtab_tui.session.face import Face
+from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.tool_calls import ToolCalls
 
 YOU = "you"
@@ -53,29 +54,14 @@ class FinishedCell(NamedTuple):
     status: str
 
 
-def change_row(change: Change, before: Variable | None) -> records.Change:
-    """Convert a change for the `namespace` record. before: the previous description of the name."""
-    now = change.variable
-    if now is None:
-        return records.Change(change.name, change.change)
-    row = variable_row(now, change.change)
-    if before is not None and (before.type, before.summary) != (now.type, now.summary):
-        row = row._replace(was_type=before.type, was=before.summary)
-    return row
-
-
-def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
-    """Convert a variable for the `namespace` record."""
-    return records.Change(variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind)
-
-
 class Cells:
     """Numbers and runs every cell of the session, whoever wrote it."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, tools: ToolCalls, face: Face, *, first: int = 1) -> None:
+    def __init__(self, log: logging.Logger, kernel: Kernel, keeping: Keeping, tools: ToolCalls, face: Face, *, first: int = 1) -> None:
         """first: the number of the first cell."""
         self._log = log
         self._kernel = kernel
+        self._keeping = keeping
         self._tools = tools
         self._face = face
         self._numbers = itertools.count(first)
@@ -174,9 +160,11 @@ class Cells:
         whose = origin if guest is None else "agent"
         self._running.append(whose)
         try:
+            self._keeping.before(code)
             result = execute() if bounded is None else bounded.run(execute)
         finally:
             self._running.remove(whose)
+            self._keeping.changed()
         self.finished.append(FinishedCell(cell, party, code, str(result.status)))
         emit(
             self._log,
@@ -193,6 +181,7 @@ class Cells:
         )
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
+            self._keeping.show()
         elif result.changes:
             self._tell_changes(cell, party, result.changes, guest)
         if self._leaves.is_set():
@@ -220,11 +209,13 @@ class Cells:
         """Follow the kernel's state: when it dies, its names are gone; a new one may start with some."""
         if state is KernelState.DEAD:
             self._dead = True
+            self._keeping.lost()
             self.provenance.clear()
             emit(self._log, records.Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
             self.adopt(self._listed(), fresh=False)
+            self._keeping.begin()
 
     def forget(self) -> None:
         """Forget the names of the old kernel, and list those of the new one."""

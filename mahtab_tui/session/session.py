@@ -26,6 +26,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.joined_agents import JoinedAgents
+from mahtab_tui.session.keeping import LEAVING, Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.loading import DataFile
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
 _TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. The variables stay until you leave this screen."
+
+_HURRY = 0.5
+"""Seconds to wait for the variables to be written, when a signal ends the program."""
 
 Stopped = Literal["model", "cell"]
 
@@ -91,9 +95,11 @@ class Session:
         tools = ToolCalls(self.knowledge)
         asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
         self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, asking=asking)
+        self.keeping = Keeping(self.log, self.kernel)
         self.cells = Cells(
             self.log,
             self.kernel,
+            self.keeping,
             tools,
             face,
             first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
@@ -127,7 +133,7 @@ class Session:
         self.host = SessionKernelHost(
             self.log, face, self.secrets, self.spending, self.cells, tools, self.searches, self.agent, reads_input=not by_program
         )
-        self._cell_thread = CellThread(self.log, self.kernel, self.host, self.cells, self.inbox, files)
+        self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
@@ -153,8 +159,8 @@ class Session:
         for handler in self.log.handlers:
             handler.flush()
 
-    def close(self, *, keep_kernel: bool = False) -> None:
-        """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them."""
+    def close(self, *, keep_kernel: bool = False, hurry: bool = False) -> None:
+        """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them. hurry: do not wait long for variables to be written."""
         if self._closed:
             return
         self._closed = True
@@ -163,6 +169,7 @@ class Session:
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()
+        self.keeping.close(_HURRY if hurry else LEAVING)
         if not keep_kernel:
             self.kernel.close()
         self.searches.close()
@@ -173,6 +180,7 @@ class Session:
 
     def taken_over(self) -> None:
         """Tell the user that another program writes the session now, and this one is not saved."""
+        self.keeping.stop()
         self.profile.rename(f"{self.name} (taken over)")
         self.notice(_TAKEN_OVER, "warning")
 
@@ -253,6 +261,7 @@ class Session:
         def work() -> None:
             self.kernel.reset()
             self.cells.forget()
+            self.keeping.forget()
 
         self._on_thread("The kernel could not be reset", work)
 
@@ -262,6 +271,7 @@ class Session:
         def work() -> None:
             self.kernel.activate(python)
             self.cells.forget()
+            self.keeping.begin()
 
         self._on_thread("The interpreter stays as it was", work)
 

@@ -14,7 +14,8 @@ from mahtab_tui.bus.records import Undo as UndoRecord
 from mahtab_tui.kernel.base import Change, Kernel, KernelError, Restoration
 from mahtab_tui.kernel.provenance import Author, Provenance
 from mahtab_tui.kernel.results import not_restored
-from mahtab_tui.session.cells import YOU, Cells, change_row, variable_row
+from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.changes import change_row, variable_row
 
 BUSY = "Something is running. Wait, or press Esc, then try again."
 

@@ -111,6 +111,8 @@ class Settings(BaseSettings):
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
     undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
     undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for what can be undone; the oldest cells go first")
+    keep_namespace: bool = Field(True, description="Whether the variables of a saved session are saved too, and come back with it")
+    keep_namespace_mb: int = Field(1024, ge=1, description="Megabytes of variables that are saved of a session; the largest are left out first")
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: as well as the terminal can")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by command name; `mahtab-tui help keys` lists the names")

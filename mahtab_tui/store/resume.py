@@ -12,6 +12,7 @@ from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.namespaces import copy_namespace, is_kept
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records
 
 TAIL = 5_000
@@ -46,10 +47,10 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
     return _chosen(rows, session)
 
 
-def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteStore, str, list[Record]]:
+def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
 
-    by_force: take it over from that program.
+    by_force: take it over from that program. variables: whether those that were kept come back, too.
     """
     try:
         if by_force:
@@ -63,18 +64,22 @@ def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteSto
     past = [record for _, record in page.records]
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
-    past.append(_notice("The conversation is back, the namespace is not. Run the cells again that you need."))
+    if variables and is_kept(row.id):
+        past.append(_notice("The conversation is back; the variables follow."))
+    else:
+        past.append(_notice("The conversation is back, the namespace is not. Run the cells again that you need."))
     return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
 
 
-def forked_store(row: SessionRow) -> tuple[SqliteStore, str, list[Record]]:
+def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
     copy = _new_id()
     try:
         fork_session(database(), row.id, copy)
+        copy_namespace(row.id, copy)
     except StoreError as error:
         raise NoSession(str(error)) from None
-    store, name, past = resumed_store(row._replace(id=copy))
+    store, name, past = resumed_store(row._replace(id=copy), variables=variables)
     past.append(_notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently."))
     return store, name, past
 

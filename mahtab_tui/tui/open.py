@@ -100,9 +100,9 @@ def open_screen(
         else:
             afterwards.append(text)
 
-    def close() -> None:
+    def close(*, hurry: bool = False) -> None:
         sharing.end()
-        session.close()
+        session.close(hurry=hurry)
         history.close()
 
     try:
@@ -119,7 +119,7 @@ def open_screen(
                 if draft := app.editor.text.strip():
                     history.add(draft, app.editor.mode)
                 session.save()
-                close()
+                close(hurry=True)
                 if claim is not None:
                     claim.release()
 

@@ -51,7 +51,7 @@ def test_an_endless_loop_is_interrupted_and_the_session_goes_on(start: Start) ->
 
 
 def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> None:
-    screen = start()
+    screen = start("--model", "demo", "--set", "keep_namespace=false")
     screen.wait(IDLE)
     screen.type("import os; kernel = os.getpid(); print('pid', kernel)")
     screen.press("enter")
@@ -82,10 +82,9 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(cold_st
     screen.wait_end()
     again = cold_start("--continue", "--model", "demo")
     again.wait("It is a lovely day.")
-    again.wait("the namespace is not")
+    again.wait("The conversation is back")
     again.wait("kept = 'a value'")
     again.wait(IDLE)
-    again.wait("Variables show here")
 
 
 def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:

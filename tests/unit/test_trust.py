@@ -58,6 +58,8 @@ WAITS: dict[str, object] = {
     "code_dir": "inside",
     "undo_steps": 21,
     "undo_memory": 1_025,
+    "keep_namespace": False,
+    "keep_namespace_mb": 1_025,
 }
 """Of each setting that can wait for the person a value that does."""
 OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}

@@ -124,7 +124,8 @@ class Change(NamedTuple):
 
     name: Name
     change: Word
-    """"added", "rebound", "changed", "perhaps" (it may have been changed in place) or "deleted"."""
+    """"added", "rebound", "changed", "perhaps" (it may have been changed in place) or "deleted". Of names that an earlier kernel had: "restoring" (it
+    comes back), "absent" (it does not; `summary` says why)."""
     type: Name | None = None
     summary: str | None = None
     kind: Word | None = None

@@ -110,6 +110,12 @@ class Undo(Record):
     undone: bool
 
 
+class Restore(Record):
+    """Variables that were kept are back in a new kernel. Text: a sentence for the user and the model."""
+
+    tag: ClassVar[str] = tags.RESTORE
+
+
 class Skill(Record):
     """A skill is loaded for the rest of the session, or unloaded."""
 

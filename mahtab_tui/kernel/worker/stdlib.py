@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 _PATH = [entry for entry in sys.path if entry]
 """`sys.path` while the worker was loaded, without the working directory and PYTHONPATH."""
@@ -33,8 +34,9 @@ def load_package(name: str, folder: str) -> ModuleType:
         return known
     util = late_import("importlib.util")
     with _our_path():
-        spec = util.spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
-        package = sys.modules[name] = util.module_from_spec(spec)
+        spec: Any = util.spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+        package: ModuleType = util.module_from_spec(spec)
+        sys.modules[name] = package
         try:
             spec.loader.exec_module(package)
         except BaseException:

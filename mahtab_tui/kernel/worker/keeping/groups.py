@@ -12,6 +12,8 @@ from ..undo.graph import Graph, Node, ancestors
 from ..undo.kinds import Kinds
 from ..undo.part import ATOMS
 
+_UNCHANGING = (("pandas", "Index"), ("pandas.core.dtypes.base", "ExtensionDtype"), ("numpy", "dtype"))
+
 SECONDS = 10.0
 """For walking through all objects; variables that were not seen in time count as one group, which shares what it may share."""
 
@@ -55,9 +57,8 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
 
 
 def _edges(graph: Graph, node: Node) -> list[int]:
-    """The objects inside that count: not those of what libraries share freely and never change."""
-    index = loaded("pandas", "Index")
-    if descends(type(node.value), index) or descends(type(node.value), loaded("numpy", "dtype")):
+    """The objects inside that count."""
+    if _never_changes(node.value):
         return []
     inside = [child for child in node.children if child in graph.nodes]
     return [*inside, id(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
@@ -70,9 +71,14 @@ def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:
         return False
     if type(value) is types.FunctionType:
         return any(not is_class(graph.nodes[holder].value) for holder in holders)
-    if descends(type(value), loaded("pandas", "Index")):
+    if _never_changes(value):
         return False
     return is_table(value) or any(part.prepare is not None for part in graph.kinds.parts(value))
+
+
+def _never_changes(value: Any) -> bool:
+    """Whether it is of a class whose objects tables share freely, because nobody changes them."""
+    return any(descends(type(value), loaded(module, name)) for module, name in _UNCHANGING)
 
 
 class _Sets:

@@ -62,7 +62,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
         blocks.append(memory)
         return len(blocks) - 1
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[name-defined, misc]
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, thing: Any) -> str | None:
             cls = type(thing)
             if id(cls) in ATOMS:
@@ -92,7 +92,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
             return super().reducer_override(thing)
 
     Pickler(out, 5, buffer_callback=lambda buffer: of_pickle.append(put_aside(buffer.raw()))).dump(variables)
-    sources = {name: "".join(linecache.cache[name][2]) for name in sorted(files) if len(linecache.cache.get(name, ())) == 4}
+    sources = {name: "".join(linecache.getlines(name)) for name in sorted(files) if _is_of_a_cell(name)}
     head = late_import("pickle").dumps((sources, of_pickle), 5)
     return Pickled(bytearray(head) + out.data, blocks, dict(sorted(_versions(list(classes.values())).items())))
 
@@ -137,6 +137,12 @@ class _Limited:
         self._left -= size
         if self._left < 0:
             raise TooLargeError
+
+
+def _is_of_a_cell(name: str) -> bool:
+    """Whether a file's name is that of a cell, whose lines are nowhere but in memory."""
+    known: Any = linecache.cache.get(name)
+    return known is not None and len(known) == 4 and known[1] is None
 
 
 def _refuse(cls: type) -> None:

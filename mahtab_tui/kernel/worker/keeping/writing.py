@@ -45,12 +45,9 @@ class Writer:
             folder.close()
 
     def _write(self, folder: KeptFolder) -> dict[str, Any]:
-        try:
-            before = folder.index() or {"files": []}
-        except FolderError:  # somebody else's, or of another version: replace it
-            before = {"files": []}
-        carried = [left for file in before["files"] if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
-        attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before["files"], self._most)
+        before = _files_before(folder)
+        carried = [left for file in before if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
+        attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before, self._most)
         variables, missing = self._variables()
         groups = groups_of(variables, self._namespace)
         room = self._most - sum(file["size"] for file in carried)
@@ -73,7 +70,7 @@ class Writer:
         small = [(told, data) for _, told, data in done if "file" not in told]
         if small:
             files.append(attempt.write_small(small))
-        index = {
+        index: dict[str, Any] = {
             "written": time.time(),
             "files": [*carried, *files],
             "missing": [{**described(name, self._namespace[name]), "reason": reason} for name, reason in missing.items()],
@@ -104,6 +101,15 @@ def _too_large(size: int, most: int) -> str:
     return f"it has {size / 2**20:,.0f} MB, and keep_namespace_mb is {most // 2**20:,}"
 
 
+def _files_before(folder: KeptFolder) -> list[dict[str, Any]]:
+    try:
+        index = folder.index()
+    except FolderError:  # of another version: what is written now replaces it
+        index = None
+    files: list[dict[str, Any]] = index["files"] if index else []
+    return files
+
+
 class _Attempt:
     """Writes one group after the other, in a process that is lost where a variable hangs or ends it."""
 
@@ -122,7 +128,7 @@ class _Attempt:
             result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most)
         except TooLargeError:
             raise NotWrittenError(f"it has more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
-        parts = [result.stream, *result.blocks]
+        parts: list[Any] = [result.stream, *result.blocks]
         size = sum(memoryview(part).nbytes for part in parts)
         told = {
             "rows": [described(name, self._namespace[name]) for name in group.names],

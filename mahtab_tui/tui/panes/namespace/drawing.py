@@ -92,9 +92,12 @@ class NamespaceRows:
         signs = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         watched = name.name in self._names.watched and not name.sign
         spans: list[Span] = [
-            (fitted(f"● {name.label}" if watched else name.shown_name, columns.name) + " ", BOLD + signs.get(name.sign, Style.null())),
+            (
+                fitted(f"● {name.label}" if watched else name.shown_name, columns.name) + " ",
+                palette.muted if name.away else BOLD + signs.get(name.sign, Style.null()),
+            ),
             (fitted(name.type, columns.type) + " ", palette.muted),
-            (fitted(name.summary, columns.value) + " ", Style.null()),
+            (fitted(name.summary, columns.value) + " ", palette.muted if name.away else Style.null()),
             *self._author(name),
             *([(f" {name.clock}", palette.muted)] if columns.time else []),
         ]
@@ -103,6 +106,8 @@ class NamespaceRows:
     def _author(self, name: VariableRow) -> list[Span]:
         """Draw who changed a variable last; the question mark for a possible later change is muted."""
         text = fitted(fitted_author(name.by, self._columns.by), self._columns.by)
+        if not name.cell and name.party != "you":  # it came from an earlier kernel, or does not come
+            return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
         return [(who, self._palette.party(name.party == "you", name.guest)), (mark + rest, self._palette.muted)]
 

@@ -29,6 +29,8 @@ class VariableRow(NamedTuple):
     """The number of the colour of the agent who changed it."""
     sign: str = ""
     """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
+    away: bool = False
+    """Whether an earlier kernel had it, and this one does not, or not yet."""
 
     @property
     def shown_name(self) -> str:
@@ -68,6 +70,7 @@ def row_of(record: Namespace, change: Change, number: int) -> VariableRow:
         number=number,
         time=record.time,
         guest=record.guest,
+        away=change.change in ("restoring", "absent"),
     )
 
 
@@ -153,7 +156,9 @@ class VariableRows:
         return len(self._rows)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._rows
+        """Whether the namespace has the name."""
+        row = self._rows.get(name)
+        return row is not None and not row.away
 
     @property
     def made(self) -> int:

@@ -67,6 +67,7 @@ class Transcript:
             records.Replace: self._replace,
             records.Pin: self._pin,
             records.Undo: self._undo,
+            records.Restore: self._restore,
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
@@ -295,6 +296,9 @@ class Transcript:
                 cell.undone = record.undone
                 if cell in self._positions:
                     self.touch(cell)
+        self.append(Note(level="quiet", text=record.text))
+
+    def _restore(self, record: records.Restore) -> None:
         self.append(Note(level="quiet", text=record.text))
 
     def cell_at(self, entry: Entry) -> Cell | None:

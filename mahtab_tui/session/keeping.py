@@ -1,0 +1,229 @@
+"""Keeps the namespace on disk while the session runs, and brings it back into a new kernel of the session."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
+from mahtab_tui.kernel.base import Change, KeptFile, KeptNamespace, Kernel, KernelError, NotKept, Variable
+from mahtab_tui.session.changes import change_row, variable_row
+
+QUIET = 1.0
+"""Seconds without a further cell after which the namespace is written."""
+WRITING = 900.0
+LEAVING = 5.0
+"""Seconds for writing; the second while the user waits for the program's end."""
+
+_WORD = re.compile(r"\w+")
+_NAMED = 5
+"""Variables that a sentence names."""
+
+RESTORING, RESTORED, NOT_KEPT = "restoring", "restored", "not kept"
+"""What the namespace pane shows in place of an author."""
+
+
+class Keeping:
+    """Writes the namespace after cells, and reads it into a new kernel. Methods may be called from any thread."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel) -> None:
+        self._log = log
+        self._kernel = kernel
+        self._lock = threading.Condition()
+        self._reading = threading.Lock()
+        """Held while a file is read."""
+        self._on = False
+        self._ends = False
+        self._changes = self._attempted = self._written = 0
+        """How many cells have run; how many had when it was last tried to write the namespace, and when that was done."""
+        self._pending: dict[str, KeptFile] = {}
+        """Files to be read, by name."""
+        self._carried: list[str] = []
+        """Files of which something could not be read: they stay, for a kernel that can."""
+        self._tried: set[str] = set()
+        """Files that were read, or in whose reading the kernel has died."""
+        self._missing: dict[str, NotKept] = {}
+        self._back: list[Variable] = []
+        self._waits_for_all: frozenset[str] = frozenset()
+        """Functions and classes: they may use any other variable."""
+        self._told = ""
+        """The last problem that was told."""
+        self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
+
+    # Bringing back
+
+    def begin(self) -> None:
+        """Read what is kept into a new kernel, on a thread. Waits for the list of it only."""
+        try:
+            kept = self._kernel.kept()
+        except KernelError as error:
+            emit(self._log, Notice(f"{error} Nothing is written there either.", level="warning"))
+            return
+        if kept is None:
+            return
+        with self._lock:
+            self._start(kept)
+            if self._writer.ident is None:
+                self._writer.start()
+        self.show()
+        if self._pending or self._missing:
+            threading.Thread(target=self._restore, name="restore", daemon=True).start()
+
+    def _start(self, kept: KeptNamespace) -> None:
+        died = [file for file in kept.files if file.name in self._tried and file.name not in self._carried]
+        self._on = True
+        self._back = []
+        self._missing = {each.variable.name: each for each in kept.missing}
+        self._carried = [file.name for file in died]
+        for file in died:
+            self._missing.update(_all_missing(file, "the kernel has ended while it was read"))
+        self._pending = {file.name: file for file in sorted(kept.files, key=lambda file: file.size) if file not in died}
+        kinds = [variable for file in kept.files for variable in file.variables if variable.kind in ("function", "class")]
+        self._waits_for_all = frozenset(variable.name for variable in kinds)
+
+    def show(self) -> None:
+        """Log the variables that are not in the namespace: those on their way, and those that are not kept."""
+        waiting = [variable_row(variable, "restoring") for file in list(self._pending.values()) for variable in file.variables]
+        self._log_rows(RESTORING, waiting)
+        self._log_missing(self._missing)
+
+    def before(self, code: str) -> None:
+        """Bring the variables back that a cell's code mentions."""
+        if not self._pending:
+            return
+        words = set(_WORD.findall(code))
+        everything = not words.isdisjoint(self._waits_for_all)
+        for file in list(self._pending.values()):
+            if everything or not words.isdisjoint(variable.name for variable in file.variables):
+                self._bring(file)
+
+    def _restore(self) -> None:
+        for file in list(self._pending.values()):
+            self._bring(file)
+        if not self._pending:
+            self._tell()
+
+    def _bring(self, file: KeptFile) -> None:
+        with self._reading:
+            if self._pending.get(file.name) is not file:  # read meanwhile, or for another kernel
+                return
+            try:
+                self._tried.add(file.name)
+                done = self._kernel.restore(file)
+            except KernelError as error:
+                changes: tuple[Change, ...] = ()
+                missing = {variable.name: f"it could not be read: {error}" for variable in file.variables}
+            else:
+                changes, missing = done.changes, dict(done.missing)
+                self._tried.discard(file.name)
+            with self._lock:
+                if self._pending.pop(file.name, None) is not file:
+                    return
+                if missing:
+                    self._carried.append(file.name)
+                self._back += [change.variable for change in changes if change.variable is not None]
+                lost = {each.name: NotKept(each, missing[each.name]) for each in file.variables if each.name in missing}
+                self._missing.update(lost)
+            self._log_rows(RESTORED, [change_row(change, None) for change in changes])
+            self._log_missing(lost)
+
+    def _tell(self) -> None:
+        emit(self._log, Restore(sentence([each.name for each in self._back], list(self._missing.values()))))
+
+    def _log_missing(self, missing: Mapping[str, NotKept]) -> None:
+        rows = [variable_row(each.variable, "absent")._replace(summary=each.reason) for each in missing.values()]
+        self._log_rows(NOT_KEPT, rows)
+
+    def _log_rows(self, party: str, rows: list[records.Change]) -> None:
+        if rows:
+            emit(self._log, Namespace(changes=tuple(rows), cell=0, party=party))
+
+    # Writing
+
+    def lost(self) -> None:
+        """The kernel has died: what it had is on disk only, until `begin`."""
+        with self._lock:
+            self._on = False
+            self._pending = {}
+
+    def forget(self) -> None:
+        """The user wants an empty namespace: what was kept goes too."""
+        with self._lock:
+            self._pending, self._carried, self._missing = {}, [], {}
+        self.changed()
+
+    def stop(self) -> None:
+        """Another program writes the session from now on."""
+        with self._lock:
+            self._on = False
+
+    def changed(self) -> None:
+        """A cell has run: the namespace is written soon."""
+        with self._lock:
+            self._changes += 1
+            self._lock.notify_all()
+
+    def close(self, seconds: float = LEAVING) -> None:
+        """Write what is not written yet, within some seconds."""
+        with self._lock:
+            self._ends = True
+            self._lock.notify_all()
+        if self._writer.ident is not None:
+            self._writer.join(seconds)
+
+    def _write_changes(self) -> None:
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: self._ends or self._changes != self._attempted)
+                while not self._ends and self._lock.wait_for(self._changes_again(), QUIET):
+                    pass
+                ends = self._ends
+            if self._changes != self._written:
+                self._write(LEAVING if ends else WRITING)
+            if ends:
+                return
+
+    def _changes_again(self) -> Callable[[], bool]:
+        seen = self._changes
+        return lambda: self._ends or self._changes != seen
+
+    def _write(self, seconds: float) -> None:
+        with self._lock:
+            self._attempted = self._changes
+            if not self._on:
+                return
+            changes, carried = self._changes, [*self._pending, *self._carried]
+        try:
+            result = self._kernel.keep(carried, seconds)
+        except KernelError:  # it runs a cell all the time, or has ended
+            return
+        if result.error:
+            self._warn(f"The variables were not saved: {result.error}. What was saved before is still there.")
+        else:
+            self._written, self._told = changes, ""
+
+    def _warn(self, problem: str) -> None:
+        if problem != self._told:
+            self._told = problem
+            emit(self._log, Notice(problem, level="warning"))
+
+
+def sentence(back: list[str], missing: list[NotKept]) -> str:
+    """Say which variables are back, and which are not and why."""
+    if not missing:
+        return f"{_variables(len(back))} back."
+    named = [f"{each.variable.name} ({each.reason})" for each in missing[:_NAMED]]
+    more = f", and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+    count = f"{len(missing):,} {'is' if len(missing) == 1 else 'are'} not"
+    return f"{_variables(len(back))} back; {count}: {', '.join(named)}{more}."
+
+
+def _variables(count: int) -> str:
+    return "No variable is" if not count else "1 variable is" if count == 1 else f"{count:,} variables are"
+
+
+def _all_missing(file: KeptFile, reason: str) -> dict[str, NotKept]:
+    return {variable.name: NotKept(variable, reason) for variable in file.variables}

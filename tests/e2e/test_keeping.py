@@ -1,0 +1,68 @@
+"""The variables of a session come back in a real terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.e2e.conftest import Start
+from tests.waiting import wait_for
+
+IDLE = r"● kernel .*idle"
+
+
+def kept(home: Path, what: str) -> bool:
+    """Whether the index of the session's variables mentions something."""
+    return any(what in index.read_text() for index in (home / ".mahtab" / "namespaces").glob("*/index.json"))
+
+
+def test_after_a_killed_screen_the_variables_are_back(start: Start, home: Path) -> None:
+    screen = start(columns=120, lines=35)
+    screen.wait(IDLE)
+    for code in ("import socket; items = [1, 2]; sock = socket.socket()", "add = lambda x: items.append(x)"):
+        screen.enter(code)
+    wait_for(lambda: kept(home, '"add"'))
+    os.kill(screen.pid, signal.SIGKILL)
+    again = start("--model", "demo", "--continue", columns=120, lines=35)
+    again.wait(r"3 variables are back; 1 is not: sock \(a connection cannot be kept\)")
+    again.wait(r"items\s+list\s+2 items\s+restored")
+    again.wait(r"sock\s+socket\s+a conn.*not kept")
+    again.enter("add(40); items")
+    again.wait(r"\[1, 2, 40\]")
+    assert again.leave() == 0
+
+
+def test_leaving_at_once_keeps_what_the_last_cell_made(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("word = 'ready'; print('made ' + 'it')")
+    screen.wait("made it")
+    assert screen.leave() == 0
+    again = start("--model", "demo", "--continue")
+    again.wait("1 variable is back")
+    again.enter("print('al' + word)")
+    again.wait("already")
+
+
+def test_switched_off_nothing_is_written(start: Start, home: Path) -> None:
+    screen = start("--model", "demo", "--set", "keep_namespace=false")
+    screen.wait(IDLE)
+    screen.enter("word = 'ready'; print('made ' + 'it')")
+    screen.wait("made it")
+    assert screen.leave() == 0
+    assert not (home / ".mahtab" / "namespaces").exists()
+    start("--model", "demo", "--continue").wait("the namespace is not")
+
+
+def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(start: Start, home: Path) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("import os; word = 'ready'; print('pid', os.getpid())")
+    pid = int(screen.wait(r"pid \d+\s").split()[1])
+    wait_for(lambda: kept(home, '"word"'))
+    os.kill(pid, signal.SIGKILL)
+    screen.wait("all variables are gone")
+    screen.wait("2 variables are back")
+    screen.enter("print('al' + word)")
+    screen.wait("already")

@@ -1,0 +1,68 @@
+"""Kernels one after the other, each with the namespace that the one before has kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mahtab_tui.kernel.base import KeepPlace, KeepResult, KeptNamespace
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+
+
+class Kept:
+    """The folder of a session's namespace, and the kernels over it."""
+
+    def __init__(self, home: Path, megabytes: int = 200) -> None:
+        above = home / "namespaces"
+        above.mkdir(mode=0o700)
+        self.folder = above / "session-1"
+        self._key = os.urandom(32).hex()
+        self.megabytes = megabytes
+        self._open: list[ProcessKernel] = []
+        self._cells = 0
+
+    def kernel(self, python: str | None = None) -> Cells:
+        """Start a kernel."""
+        kernel, host = ProcessKernel(python, keep=KeepPlace(str(self.folder), self._key, self.megabytes)), RecordingHost()
+        self._open.append(kernel)
+        kernel.start(host)
+        cells = Cells(kernel, host)
+        cells.number = self._cells
+        return cells
+
+    def keep(self, cells: Cells, *carried: str) -> KeepResult:
+        """Write the namespace."""
+        self._cells = cells.number
+        return cells.kernel.keep(carried, PATIENCE)
+
+    def again(self, cells: Cells, python: str | None = None) -> tuple[Cells, dict[str, str]]:
+        """Write the namespace, and read it into a new kernel: that, and the reasons for what is not back."""
+        assert self.keep(cells).error == ""
+        cells.kernel.close()
+        new = self.kernel(python)
+        return new, restored(new)
+
+    def files(self) -> dict[str, int]:
+        """The files with variables, and when each was written."""
+        return {path.name: path.stat().st_mtime_ns for path in self.folder.glob("*.variables")}
+
+    def close(self) -> None:
+        for kernel in self._open:
+            kernel.close()
+
+
+def listed(cells: Cells) -> KeptNamespace:
+    """What is kept for a kernel."""
+    kept = cells.kernel.kept()
+    assert kept is not None
+    return kept
+
+
+def restored(cells: Cells) -> dict[str, str]:
+    """Read everything that is kept; why each name is not back that is not."""
+    kept = listed(cells)
+    missing = {each.variable.name: each.reason for each in kept.missing}
+    for file in kept.files:
+        missing.update(cells.kernel.restore(file).missing)
+    return missing
