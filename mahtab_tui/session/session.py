@@ -104,7 +104,7 @@ class Session:
             face,
             first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
         )
-        self.undo = Undo(self.log, self.kernel, self.cells)
+        self.undo = Undo(self.log, self.kernel, self.keeping, self.cells)
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
         self.approvals: UserRequests[Decision] = UserRequests()
         self.turns = TurnHost(

@@ -16,6 +16,7 @@ from mahtab_tui.kernel.provenance import Author, Provenance
 from mahtab_tui.kernel.results import not_restored
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.changes import change_row, variable_row
+from mahtab_tui.session.keeping import Keeping
 
 BUSY = "Something is running. Wait, or press Esc, then try again."
 
@@ -31,9 +32,10 @@ class _Undone(NamedTuple):
 class Undo:
     """Takes cells back. Methods wait for the kernel, and raise `KernelError`."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, cells: Cells) -> None:
+    def __init__(self, log: logging.Logger, kernel: Kernel, keeping: Keeping, cells: Cells) -> None:
         self._log = log
         self._kernel = kernel
+        self._keeping = keeping
         self._cells = cells
         self._turns = 0
         self._lock = threading.Lock()
@@ -112,6 +114,7 @@ class Undo:
             raise KernelError(BUSY)
 
     def _tell(self, sentence: str, cells: tuple[int, ...], restored: Restoration, *, undone: bool) -> None:
+        self._keeping.changed()
         emit(self._log, UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
         for change in (change for change in restored.changes if _is_variable(change)):
