@@ -43,7 +43,7 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
         "Transcript",
         menu=True,
     ),
-    PaneCommand("entry-undo", "undo_entry", "ctrl+z", "Undo", "Take back what the cell, and those after it, did to variables", "Transcript"),
+    PaneCommand("entry-undo", "undo_entry", "ctrl+z", "Undo", "Take back what the cell or answer, and all after it, did to variables", "Transcript"),
     PaneCommand("entry-hide", "hide_entry", "m", "Hide", "Leave it out of what the model gets, or bring it back", "Transcript", menu=True),
     PaneCommand("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript", menu=True),
     PaneCommand(

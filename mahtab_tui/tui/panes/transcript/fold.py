@@ -301,11 +301,6 @@ class Transcript:
     def _restore(self, record: records.Restore) -> None:
         self.append(Note(level="quiet", text=record.text))
 
-    def cell_at(self, entry: Entry) -> Cell | None:
-        """A cell, or the first one that ran after a question or an answer; None where none has."""
-        later = self.entries[self._positions[entry] :] if entry in self._positions else []
-        return next((cell for cell in later if isinstance(cell, Cell) and cell.number is not None), None)
-
     # The program itself
 
     def _kernel(self, record: records.Kernel) -> None:

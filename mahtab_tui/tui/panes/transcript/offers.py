@@ -38,7 +38,6 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-edit": _can_run,
     "entry-again": _can_run,
     "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person),
-    "entry-undo": lambda entry: isinstance(entry, Cell) and entry.number is not None and not entry.undone,
     "entry-explain": has_error,
     "entry-frames": has_error,
     "entry-traceback": has_error,
@@ -47,13 +46,17 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 """For commands that do not apply to every entry: whether one applies."""
 
 
-def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[PaneCommand]:
-    """Return the rows of an entry's menu. pinned: whether any entry is pinned. blocks: the code blocks of the last answer."""
+def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str]) -> list[PaneCommand]:
+    """Return the rows of an entry's menu.
+
+    pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone. blocks: the code blocks of the last answer.
+    """
+    left_out = {id for id, offered in (("entry-pinned", pinned), ("entry-undo", undoable)) if not offered}
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS
-        if (command.menu or command.id in _FITS)
-        and (pinned or command.id != "entry-pinned")
+        if (command.menu or command.id in _FITS or command.id == "entry-undo")
+        and command.id not in left_out
         and (command.id not in _FITS or _FITS[command.id](entry))
     ]
     return commands + [

@@ -16,6 +16,7 @@ from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
+from mahtab_tui.tui.panes.transcript.undoable import cell_to_undo
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
@@ -51,7 +52,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         from mahtab_tui.tui.screens.action_menu import open_menu
 
         if (entry := self.marker.marked) is not None:
-            open_menu(self, text_of(entry), offers(entry, pinned=any(map(can_be_marked, self.viewport.transcript.pinned)), blocks=self._blocks))
+            pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
+            cell = cell_to_undo(self.viewport.transcript.entries, entry)
+            undoable = cell is not None and not cell.undone
+            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable, blocks=self._blocks))
 
     @property
     def _blocks(self) -> list[str]:
@@ -142,11 +146,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.hide(entry.key, not entry.left_out)
 
     def action_undo_entry(self) -> None:
-        """Take back what a cell, or the first cell of an answer, and all after it did to variables."""
+        """Take back what a cell, or all cells of an answer, and those after them did to variables."""
         entry = self.marker.marked
-        cell = None if entry is None else self.viewport.transcript.cell_at(entry)
+        cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
         if cell is None:
-            self._refuse("No cell has run here or below.")
+            self._refuse("Nothing has run here.")
         elif cell.undone:
             self._refuse("It was undone already.")
         else:

@@ -1,0 +1,75 @@
+"""From which cell an undo of an entry begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, Words
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.panes.transcript.undoable import cell_to_undo
+from tests.records import made
+
+
+def conversation() -> Iterator[Record]:
+    """Two questions: the first has two cells, between which an agent and the user ran one each; the second has none. Then the user runs one."""
+
+    def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
+        return made(tag, text, attrs, 1.0)
+
+    yield record(tags.USER_REPL_IN, "mine = 1", cell=1, party="you")
+    yield record(tags.USER_CHAT, "first", turn=1)
+    turn = {"turn": 1, "step": 0, "party": "claude"}
+    yield record(tags.ASSISTANT_CHAT, "Look.\n\n```python\na = 1\n```\n\nAnd:\n\n```python\nb = 2\n```\n", **turn, stopped=False)
+    yield record(tags.ASSISTANT_REPL_IN, "a = 1", cell=2, **turn, block=0)
+    yield record(tags.ASSISTANT_REPL_IN, "c = 3", cell=3, party="codex", guest=0, call="c1")
+    yield record(tags.USER_REPL_IN, "d = 4", cell=4, party="you")
+    yield record(tags.ASSISTANT_REPL_IN, "b = 2", cell=5, **turn, block=1)
+    yield record(tags.ASSISTANT_CHAT, "Done.", turn=1, step=1, party="claude", stopped=False)
+    yield record(tags.USER_CHAT, "second", turn=2)
+    yield record(tags.ASSISTANT_CHAT, "Nothing to run.", turn=2, step=0, party="claude", stopped=False)
+    yield record(tags.USER_REPL_IN, "e = 5", cell=6, party="you")
+
+
+def text(entry: Entry) -> str:
+    return entry.code if isinstance(entry, Cell) else entry.text if isinstance(entry, Question) else getattr(entry, "source", "").strip()
+
+
+BEGINS = {
+    "mine = 1": 1,
+    "first": 2,
+    "Look.": 2,
+    "a = 1": 2,
+    "And:": 2,
+    "b = 2": 5,
+    "c = 3": 3,
+    "d = 4": 4,
+    "Done.": 2,
+    "second": None,
+    "Nothing to run.": None,
+    "e = 5": 6,
+}
+
+
+def begins(transcript: Transcript, entry: Entry) -> int | None:
+    cell = cell_to_undo(transcript.entries, entry)
+    return None if cell is None else cell.number
+
+
+def test_an_entry_of_an_answer_stands_for_the_whole_answer_and_a_cell_for_itself() -> None:
+    transcript = Transcript(0.0)
+    transcript.fold(list(conversation()))
+    assert {text(entry): begins(transcript, entry) for entry in transcript.entries} == BEGINS
+
+
+@pytest.mark.parametrize(("undone", "first"), [((2,), 5), ((2, 3, 4, 5), 2)])
+def test_the_answer_begins_with_what_was_not_undone(undone: tuple[int, ...], first: int) -> None:
+    transcript = Transcript(0.0)
+    transcript.fold([*conversation(), made(tags.UNDO, "Undone.", {"cells": undone, "undone": True}, 1.0)])
+    entry = next(entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done.")
+    assert begins(transcript, entry) == first
+    assert begins(transcript, transcript.entries[-1]) is None, "a notice stands for nothing"
