@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 
-from tests.e2e.conftest import Start, start
+from tests.e2e.conftest import Start, replay, start
 from tests.mcp.clients import agent
 from tests.mcp.test_screen import opened, seen
 
-__all__ = ["start"]
+__all__ = ["replay", "start"]
 
 
 async def test_the_log_is_followed(start: Start, project: Path) -> None:
@@ -39,6 +40,30 @@ async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> 
         await seen(watcher, r"told\s+int\s+5\s+codex 2")
         assert await anyio.to_thread.run_sync(screen.leave) == 0
         await seen(watcher, "it has ended")
+    watcher.send("q")
+    assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
+
+
+async def test_a_second_screen_sees_what_is_undone_and_what_is_reviewed(start: Start, replay: Callable[..., str]) -> None:
+    model = replay("I add.\n\n```python\nitems.append(3)\n```\n", "As you like.")
+    screen = start("--model", model, "--approval", "review")
+    await opened(screen)
+    watcher = start("watch", str(screen.pid))
+    await seen(watcher, "watches")
+    screen.enter("items = [1, 2]")
+    await seen(watcher, r"items\s+list\s+2 items")
+    screen.enter("`add one")
+    await seen(screen, "Keep or undo what cell 2 of replay has changed")
+    await seen(watcher, r"In 2 · replay\s+waits for you")
+    await seen(watcher, r"items\s+list\s+3 items")
+    screen.press("f7")
+    await anyio.to_thread.run_sync(lambda: screen.press_until("n", "say why, or nothing", asked="n undo"))
+    screen.press("enter")
+    await seen(watcher, "Cell 2 was undone")
+    await seen(watcher, r"In 2 · replay.*undone")
+    await seen(watcher, r"items\s+list\s+2 items")
+    assert await anyio.to_thread.run_sync(screen.leave) == 0
+    await seen(watcher, "it has ended")
     watcher.send("q")
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
 
