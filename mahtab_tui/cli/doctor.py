@@ -39,6 +39,7 @@ def report() -> Iterator[str]:
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _system()
     yield _kernel()
+    yield _undo()
     yield _environments()
     yield _sandbox()
     yield _claude()
@@ -66,6 +67,18 @@ def _kernel() -> str:
     except (OSError, subprocess.SubprocessError) as error:
         return _line("kernel", executable, f"No answer: {error}.")
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
+
+
+def _undo() -> str:
+    try:
+        settings = load_settings()
+    except SettingsError:  # the line about the settings reports it
+        return _line("undo", "not known")
+    if not settings.undo_steps:
+        return _line("undo", "off (undo_steps is 0)")
+    found = f"{settings.undo_steps:,} cells, {settings.undo_memory:,} MB of memory at most (undo_steps, undo_memory)"
+    only_names = "This system cannot fork the kernel safely: undo restores names, but not changes inside objects."
+    return _line("undo", found, "" if sys.platform == "linux" else only_names)
 
 
 def _environments() -> str:

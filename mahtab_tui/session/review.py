@@ -9,7 +9,6 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Notice, NotRestored, Review, emit
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.results import taken_back
-from mahtab_tui.session.lasting_effects import lasting_effect
 from mahtab_tui.session.undo import Undo, cells_named, not_restored_rows, restored_rows
 
 _STATES = {"keep": "kept", "all": "kept", "undo": "undone", "stop": "stopped"}
@@ -25,6 +24,8 @@ class Reviews:
 
     def why_before(self, code: str) -> str:
         """Return why the user must approve code before it runs; empty if undo can take back what it does, as far as its text tells."""
+        from mahtab_tui.session.lasting_effects import lasting_effect  # only this approval mode needs it
+
         if why := self._kernel.cannot_undo:
             return why
         effect = lasting_effect(code)

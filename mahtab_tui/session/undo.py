@@ -42,6 +42,14 @@ class Undo:
         self._undone: set[int] = set()
         self._last: _Undone | None = None
 
+    def in_use(self, steps: int, megabytes: int) -> str:
+        """Say how many cells can be undone now, and what memory only they need. steps, megabytes: the limits."""
+        if not steps:
+            return "Undo is off (undo_steps is 0)"
+        kept = self._kernel.undo_steps()
+        used = sum(step.bytes for step in kept) / 2**20
+        return f"Undo: {len(kept)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
+
     def last_step(self) -> int:
         """The first cell of what was run last: of an answer of the model's, its first cell."""
         steps = [step.cell for step in self._kernel.undo_steps()]

@@ -11,6 +11,8 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import UndoStep
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
 from tests.records import made
@@ -134,6 +136,30 @@ async def test_a_long_name_hides_neither_approval_nor_cost(make_app: MakeApp, si
         assert shown in line(pilot)
         assert "…  runs by itself  " in line(pilot)
         assert "$12.50 " in line(pilot)
+
+
+async def test_the_tooltip_tells_what_undo_keeps_once_the_mouse_is_there(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(SESSION, usage(cost=0.0123))
+    kept = [UndoStep(cell, 3 * 2**20) for cell in (3, 4)]
+    monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: tuple(kept))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        header = app.query_one(HeaderBar)
+        assert "Undo" not in str(header.tooltip)
+        await pilot.hover(HeaderBar)
+        await until(pilot, lambda: str(header.tooltip) == "12,500 tokens, $0.0123\nUndo: 2 of 20 cells, 6 of 1,024 MB")
+        kept.clear()
+        await pilot.hover("#editor")
+        await pilot.hover(HeaderBar)
+        await until(pilot, lambda: str(header.tooltip).endswith("Undo: 0 of 20 cells, 0 of 1,024 MB"))
+
+
+async def test_the_tooltip_says_that_there_is_no_kernel(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.hover(HeaderBar)
+        await until(pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "The kernel was not started.")
 
 
 async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:

@@ -22,3 +22,19 @@ def test_a_full_disk_is_said(home: Path, monkeypatch: pytest.MonkeyPatch, free: 
 def test_a_folder_that_cannot_be_written_to_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: False)
     assert "cannot be written to" in doctor._home()
+
+
+@pytest.mark.parametrize(
+    ("steps", "platform", "line"),
+    [
+        ("7", "linux", "✓ undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)"),
+        ("0", "linux", "✓ undo        off (undo_steps is 0)"),
+        ("7", "darwin", "! undo        7 cells, 1,024 MB of memory at most (undo_steps, undo_memory)\n"),
+        ("many", "linux", "✓ undo        not known"),
+    ],
+)
+def test_the_limits_of_undo_are_said(project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str) -> None:
+    monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
+    monkeypatch.setattr("sys.platform", platform)
+    said = doctor._undo()
+    assert said.startswith(line) if platform == "darwin" else said == line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from textual.content import Content
@@ -14,6 +14,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.records import Kernel, Record, Session, Skill, Usage
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.activity import Activities, Waiting
+from mahtab_tui.tui.rows.fetcher import Fetcher
 
 NARROW = 100
 """Columns below which the header leaves out some parts."""
@@ -56,8 +57,13 @@ class HeaderBar(Widget):
     """Whether something waits for the user."""
     kernel: reactive[Kernel] = reactive(Kernel(state="starting"), always_update=True)
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, in_use: Callable[[], str], *, id: str | None = None) -> None:
+        """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`."""
         super().__init__(id=id)
+        self._in_use = in_use
+        self._kept = ""
+        """What that said when the mouse came last."""
+        self._fetcher = Fetcher(self)
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
         self._skills_budget = 0
@@ -94,12 +100,22 @@ class HeaderBar(Widget):
             self._skills[name] = skill.chars
         self._skills_budget = skill.budget
 
+    def on_enter(self) -> None:
+        """Ask for what is kept: nobody reads it before the mouse is here."""
+        self._fetcher.ask("in use", self._in_use, self._show_kept, self._show_kept)
+
+    def _show_kept(self, kept: str) -> None:
+        self._kept = kept
+        self._show_tooltip()
+
     def _show_tooltip(self) -> None:
-        """Show tokens, costs and loaded skills."""
+        """Show tokens, costs, what is kept, and loaded skills."""
         lines = []
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
+        if self._kept:
+            lines.append(one_line(self._kept))
         if self._skills:
             used = f"{sum(self._skills.values()):,} of {self._skills_budget:,} characters"
             lines += ["Loaded skills:", *(f"  {name}  {chars:,}" for name, chars in self._skills.items()), used]
