@@ -58,10 +58,11 @@ class Process(NamedTuple):
 
 
 def cloudpickle_folder() -> str:
-    """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported here."""
+    """The folder of the package cloudpickle, which the kernel loads by its path. It is not imported here. Raises `KernelError`."""
     spec = find_spec("cloudpickle")
-    assert spec is not None
-    return os.path.dirname(spec.origin or "")
+    if spec is None or spec.origin is None:
+        raise KernelError("Variables are not saved, because the package cloudpickle is missing. Install mahtab-tui again.")
+    return os.path.dirname(spec.origin)
 
 
 def find_interpreter(python: str | None) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from mahtab_tui.kernel.base import (
@@ -230,6 +230,7 @@ class ProcessKernel:
     def kept(self) -> KeptNamespace | None:
         if self._keep_place is None:
             return None
+        cloudpickle_folder()
         return checked(KeptNamespace, self._needed_worker().request("kept", VARIABLES_TIMEOUT))
 
     def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
@@ -334,7 +335,8 @@ class ProcessKernel:
             if result.status is not Status.OK:
                 text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
         if self._keep_place is not None:
-            worker.tell("keep_in", **self._keep_place._asdict(), cloudpickle=cloudpickle_folder())
+            with suppress(KernelError):  # `kept` raises it
+                worker.tell("keep_in", **self._keep_place._asdict(), cloudpickle=cloudpickle_folder())
         text, self._moved = f"{text} {self._moved}".strip(), ""
         self._tell(KernelState.IDLE, text)
 

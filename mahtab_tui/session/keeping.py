@@ -60,7 +60,7 @@ class Keeping:
         try:
             kept = self._kernel.kept()
         except KernelError as error:
-            emit(self._log, Notice(f"{error} Nothing is written there either.", level="warning"))
+            emit(self._log, Notice(str(error), level="warning"))
             return
         if kept is None:
             return
@@ -80,7 +80,7 @@ class Keeping:
         self._carried = [file.name for file in died]
         for file in died:
             self._missing.update(_all_missing(file, "the kernel has ended while it was read"))
-        self._pending = {file.name: file for file in sorted(kept.files, key=lambda file: file.size) if file not in died}
+        self._pending = {file.name: file for file in kept.files if file not in died}
         kinds = [variable for file in kept.files for variable in file.variables if variable.kind in ("function", "class")]
         self._waits_for_all = frozenset(variable.name for variable in kinds)
 

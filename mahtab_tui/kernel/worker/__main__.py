@@ -202,13 +202,11 @@ class Worker:
         """Load variables that were kept, between two cells."""
         try:
             with self._interrupts.allowed(frame["cell"]):
-                found = self._keeper.read(frame["file"])
-        except KeyboardInterrupt:
-            missing = dict.fromkeys(self._keeper.names_in(frame["file"]), "reading it was stopped")
-        else:
-            missing = self._keeper.bind(found)
-            if self._executor.undo is not None:
-                self._executor.undo.forget("variables have come back since")
+                missing = self._keeper.load(frame["file"])
+        except KeyboardInterrupt:  # it came a moment before, or after
+            missing = {}
+        if self._executor.undo is not None:
+            self._executor.undo.forget("variables have come back since")
         self._open.discard(frame["cell"])
         value = {"changes": self._executor.watch.changes(None), "missing": missing}
         self._channel.send({"op": "reply", "id": frame["id"], "value": value})

@@ -21,6 +21,7 @@ FORMAT = 1
 _LARGEST = 200_000_000
 """Bytes of an index that are read."""
 _NEW = ".new"
+_MOVE = "Move it away to save variables again."
 _AT_A_TIME = 2**24
 
 
@@ -62,7 +63,9 @@ class KeptFolder:
             return None
         signature, _, text = data.partition(b"\n")
         if not hmac.compare_digest(signature, self._signature(text)):
-            raise FolderError(f"The variables in {self.path} are not read, because this user's sessions have not written them, or not to the end.")
+            raise FolderError(
+                f"The variables in {self.path} are neither read nor saved, because they were not written there by a session of yours. {_MOVE}"
+            )
         index: dict[str, Any] = json.loads(text)
         if index["format"] != FORMAT:
             raise FolderError("The variables were kept by another version of mahtab-tui, whose files this one cannot read.")
@@ -133,8 +136,10 @@ def pieces(part: Any) -> Iterator[memoryview]:
 def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
     found = os.fstat(fd)
     if regular and not stat.S_ISREG(found.st_mode):
-        raise FolderError(f"The variables are not read, because {path} is not a regular file.")
+        raise FolderError(f"Variables are neither read nor saved, because {path} is not a regular file. {_MOVE}")
     if found.st_uid != os.geteuid():
-        raise FolderError(f"The variables are not read, because {path} belongs to another user.")
+        raise FolderError(f"Variables are neither read nor saved, because {path} belongs to another user. {_MOVE}")
     if found.st_mode & 0o022:
-        raise FolderError(f"The variables are not read, because others can write {path}. If nobody has, run: chmod go-w {path}")
+        raise FolderError(
+            f"Variables are neither read nor saved, because others can write {path}. If you trust what is in it, run: chmod go-w {path}"
+        )

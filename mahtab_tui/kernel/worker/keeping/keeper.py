@@ -9,7 +9,7 @@ from typing import Any
 from ..statics import MISSING
 from ..undo.checkpoint import Checkpoint, CheckpointError, fork
 from .folder import FolderError, KeptFolder
-from .loading import Loaded, load
+from .loading import load
 from .writing import Writer
 
 WRITING = 900.0
@@ -49,36 +49,34 @@ class Keeper:
         writer = Writer(self._namespace, self._kernel, {**self._settings, "carried": list(carried)})
         return fork(lambda question: _written(writer))
 
-    def read(self, name: str) -> Loaded:
-        """Read a file of the index. Raises `KeyboardInterrupt`."""
-        file = self._file(name)
+    def load(self, name: str) -> dict[str, str]:
+        """Read a file of the index into the namespace, but over nothing that a cell has made; returns the names that are not back, with reasons."""
+        file = next(file for file in self._index["files"] if file["name"] == name)
+        left = dict.fromkeys(row["name"] for row in _rows(file))
+        missing: dict[str, str] = {}
+
+        def bind(variables: dict[str, Any]) -> None:
+            for each, value in variables.items():
+                now = self._namespace.get(each, MISSING)
+                if now is MISSING or now is self._at_start.get(each, MISSING):
+                    self._namespace[each] = value
+                else:
+                    missing[each] = "a cell has made another one meanwhile"
+                left.pop(each, None)
+
         try:
             folder = self._open()
-        except (OSError, FolderError) as error:
-            return Loaded({}, dict.fromkeys(self.names_in(name), str(error)))
-        try:
-            return load(folder, file, self._namespace, self._settings["cloudpickle"])
-        finally:
-            folder.close()
-
-    def bind(self, found: Loaded) -> dict[str, str]:
-        """Put what was read into the namespace, but over nothing that a cell has made; returns the names that are not back, with reasons."""
-        missing = dict(found.missing)
-        for name, value in found.variables.items():
-            now = self._namespace.get(name, MISSING)
-            if now is MISSING or now is self._at_start.get(name, MISSING):
-                self._namespace[name] = value
-            else:
-                missing[name] = "a cell has made another one meanwhile"
+            try:
+                load(folder, file, self._namespace, bind, missing, self._settings["cloudpickle"])
+            finally:
+                folder.close()
+        except KeyboardInterrupt:
+            return {**dict.fromkeys(left, "reading it was stopped"), **missing}
+        except OSError as error:
+            return {**dict.fromkeys(left, f"its file cannot be read ({error.strerror})"), **missing}
+        except FolderError as error:
+            return {**dict.fromkeys(left, str(error)), **missing}
         return missing
-
-    def names_in(self, name: str) -> list[str]:
-        """The variables in a file of the index."""
-        return [row["name"] for row in _rows(self._file(name))]
-
-    def _file(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = next(file for file in self._index["files"] if file["name"] == name)
-        return found
 
     def _open(self) -> KeptFolder:
         return KeptFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))

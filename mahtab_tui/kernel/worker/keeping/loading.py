@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any, Callable
 
 from ..control import python_version
 from ..tracebacks import describe_safely
@@ -11,56 +11,43 @@ from ..undo.reducing import PythonVersionError
 from .folder import FolderError, KeptFolder, digest_of, pieces
 from .pickling import load_cloudpickle, unpickled
 
-
-class Loaded(NamedTuple):
-    """What came out of a file."""
-
-    variables: dict[str, Any]
-    missing: dict[str, str]
-    """Names that cannot be read, and why."""
+Bind = Callable[[dict[str, Any]], None]
 
 
-def load(folder: KeptFolder, file: dict[str, Any], namespace: dict[str, Any], cloudpickle: str) -> Loaded:
-    """Read a file of the index. cloudpickle: the package's folder. Raises `KeyboardInterrupt`."""
+def load(folder: KeptFolder, file: dict[str, Any], namespace: dict[str, Any], bind: Bind, missing: dict[str, str], cloudpickle: str) -> None:
+    """Read a file of the index. bind: takes the variables of a group as soon as it is read, since others may need them. missing: gets the names that
+    cannot be read, and why. cloudpickle: the package's folder. Raises `KeyboardInterrupt`, `OSError`, `FolderError`."""
     load_cloudpickle(cloudpickle)
-    found = Loaded({}, {})
-    names = [row["name"] for group in file["groups"] for row in group["rows"]]
-    try:
-        with folder.open(file["name"]) as opened:
-            for group in file["groups"]:
-                _load_group(opened, group, namespace, file["python"], found)
-    except (OSError, FolderError) as error:
-        reason = str(error) if isinstance(error, FolderError) else f"its file cannot be read: {error.strerror}"
-        found.missing.update({name: reason for name in names if name not in found.variables})
-    return found
+    with folder.open(file["name"]) as opened:
+        for group in file["groups"]:
+            try:
+                variables = _load_group(opened, group, namespace)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # objects of the user's are made again
+                missing.update({row["name"]: _why(error, file["python"], group["packages"]) for row in group["rows"]})
+            else:
+                bind(variables)
 
 
-def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any], python: str, found: Loaded) -> None:
-    start = group["start"]
+def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
     sizes: list[int] = group["blocks"]
-    starts = [start + group["stream"] + sum(sizes[:number]) for number in range(len(sizes))]
-
-    def fill(number: int, memory: memoryview) -> None:
-        opened.seek(starts[number])
-        for piece in pieces(memory):
-            while piece:
-                size = opened.readinto(piece)
-                if not size:
-                    raise FolderError("its file is damaged: it ends too early")
-                piece = piece[size:]
-
+    starts = [group["start"] + group["stream"] + sum(sizes[:number]) for number in range(len(sizes))]
     stream = bytearray(group["stream"])
-    names = [row["name"] for row in group["rows"]]
-    try:
-        starts.append(start)
-        fill(len(sizes), memoryview(stream))
-        if digest_of([stream]) != group["check"]:
-            raise FolderError("its file is damaged: it is not what was written")
-        found.variables.update(unpickled(bytes(stream), sizes, fill, namespace))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # objects of the user's are made again
-        found.missing.update(dict.fromkeys(names, _why(error, python, group["packages"])))
+    _read(opened, group["start"], memoryview(stream))
+    if digest_of([stream]) != group["check"]:
+        raise FolderError("its file is damaged: it is not what was written")
+    return unpickled(stream, sizes, lambda number, memory: _read(opened, starts[number], memory), namespace)
+
+
+def _read(opened: Any, start: int, memory: memoryview) -> None:
+    opened.seek(start)
+    for piece in pieces(memory):
+        while piece:
+            size = opened.readinto(piece)
+            if not size:
+                raise FolderError("its file is damaged: it ends too early")
+            piece = piece[size:]
 
 
 def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:

@@ -81,6 +81,8 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
             return None
 
         def reducer_override(self, thing: Any) -> Any:
+            if type(thing) is memoryview:  # cloudpickle makes it bytes
+                raise NotWrittenError("a memoryview cannot be kept")
             found = reduced(thing, namespace)
             if found is not NotImplemented:
                 return found
@@ -97,7 +99,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
     return Pickled(bytearray(head) + out.data, blocks, dict(sorted(_versions(list(classes.values())).items())))
 
 
-def unpickled(stream: bytes, sizes: list[int], fill: Fill, namespace: dict[str, Any]) -> dict[str, Any]:
+def unpickled(stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]) -> dict[str, Any]:
     """The variables again, by name. sizes: of the blocks, in bytes. Raises whatever an object raises that cannot be made.
 
     `load_cloudpickle` must have been called."""

@@ -69,10 +69,10 @@ class Writer:
         files = [told["file"] for _, told, _ in done if "file" in told]
         small = [(told, data) for _, told, data in done if "file" not in told]
         if small:
-            files.append(attempt.write_small(small))
+            files.insert(0, attempt.write_small(small))
         index: dict[str, Any] = {
             "written": time.time(),
-            "files": [*carried, *files],
+            "files": [*files, *carried],
             "missing": [{**described(name, self._namespace[name]), "reason": reason} for name, reason in missing.items()],
         }
         folder.write_index(index)

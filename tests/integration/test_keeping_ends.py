@@ -1,0 +1,335 @@
+"""Keeping a namespace at its limits: hostile objects, killed processes, a full disk, files of others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelState
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from tests.integration.keeping import Kept, listed, restored
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+from tests.waiting import alive, descendants, wait_for
+
+HOSTILE = """\
+import threading, time, os, sys
+class Base:
+    def __init__(self, how): self.how = how
+class Raises(Base):
+    def __reduce__(self): raise ValueError('not me')
+class Hangs(Base):
+    def __reduce__(self): time.sleep(3600)
+class Prints(Base):
+    def __reduce__(self): print('printed'); os.write(1, b'written'); return Base, ('printed',)
+class Lies(Base):
+    def __reduce__(self): return 5
+class Ends(Base):
+    def __reduce__(self): os._exit(0)
+class Threads(Base):
+    def __reduce__(self): threading.Thread(target=time.sleep, args=(3600,)).start(); return Base, ('threads',)
+class Deep(Base):
+    def __reduce__(self): return Base, (Deep(1),)
+raises, hangs, prints, lies, ends, threads, deep = (cls(1) for cls in (Raises, Hangs, Prints, Lies, Ends, Threads, Deep))
+good = [1, 2]
+"""
+OUTSIDE = """\
+import socket, subprocess, threading, sqlite3, concurrent.futures, asyncio
+def numbers(): yield 1
+sock, gen, lock, file = socket.socket(), numbers(), threading.Lock(), open(__import__('os').devnull)
+data, pool, inside = sqlite3.connect(':memory:'), concurrent.futures.ThreadPoolExecutor(), [lock]
+view, good = memoryview(b'abc'), 1
+"""
+
+
+@pytest.fixture
+def kept(home: Path, project: Path) -> Iterator[Kept]:
+    kept = Kept(home, megabytes=20)
+    yield kept
+    kept.close()
+
+
+def test_an_object_that_raises_hangs_ends_the_process_or_lies_costs_only_itself(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text(HOSTILE)
+    cells, missing = kept.again(first)
+    assert set(missing) == {"raises", "hangs", "lies", "ends", "deep"}
+    assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
+    assert "did not end within" in missing["hangs"]
+    assert missing["ends"] == "writing it ended the process"
+    assert cells.text("good, prints.how, threads.how, Base(3).how") == "([1, 2], 'printed', 'threads', 3)\n"
+    assert first.host.late.empty(), "nothing was printed"
+
+
+def test_what_stands_for_something_outside_is_named(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text(OUTSIDE)
+    cells, missing = kept.again(first)
+    assert missing == {
+        "sock": "a connection cannot be kept",
+        "gen": "a generator or coroutine cannot be kept",
+        "lock": "a lock cannot be kept",
+        "inside": "a lock cannot be kept",
+        "file": "an open file cannot be kept",
+        "data": "a connection cannot be kept",
+        "pool": "a pool of threads or processes cannot be kept",
+        "view": "a memoryview cannot be kept",
+    }
+    assert cells.text("good, next(numbers())") == "(1, 1)\n"
+
+
+def test_a_name_of_a_secret_is_not_written(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("api_key = 'abracadabra'; x = 1")
+    _, missing = kept.again(first)
+    assert missing == {"api_key": "its name says that it is a secret"}
+    assert not any(b"abracadabra" in path.read_bytes() for path in kept.folder.iterdir())
+
+
+def test_the_largest_are_left_out_first(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))")
+    cells, missing = kept.again(first)
+    assert set(missing) == {"large", "middle"}
+    assert missing["middle"] == "it has 14 MB, and keep_namespace_mb is 20"
+    assert "20 MB of keep_namespace_mb" in missing["large"]
+    assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
+
+
+def test_a_full_disk_leaves_what_was_kept(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("v = 'old' * 10_000; w = 1")
+    kept.keep(first)
+    before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
+    first.text("import resource, signal, array\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nlimits = resource.getrlimit(resource.RLIMIT_FSIZE)")
+    first.text("resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1])); big = array.array('b', bytes(5_000_000))")
+    assert kept.keep(first).error == "File too large"
+    assert {path.name: path.read_bytes() for path in kept.folder.iterdir()} == before
+    first.text("resource.setrlimit(resource.RLIMIT_FSIZE, limits)")
+    assert kept.keep(first).error == ""
+    assert len(kept.files()) == 3
+
+
+def writing(cells: Cells, kept: Kept) -> threading.Thread:
+    """Start to write a namespace with an object that hangs; returns when it does."""
+    cells.text(
+        "import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs(); more = 'x' * 100_000"
+    )
+
+    def write() -> None:
+        try:
+            kept.keep(cells)
+        except KernelError:  # the kernel is killed meanwhile
+            return
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    wait_for(Path("hangs").exists)
+    return thread
+
+
+def test_a_kernel_killed_while_it_writes_leaves_what_was_kept_and_no_process(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("v = 'old'")
+    kept.keep(first)
+    thread = writing(first, kept)
+    pid = first.kernel.info().pid
+    started = descendants(pid)
+    assert len(started) >= 2
+    os.kill(pid, signal.SIGKILL)
+    first.host.wait_for_state(KernelState.DEAD)
+    wait_for(lambda: not any(map(alive, started)))
+    thread.join()
+    first.kernel.close()
+    cells = kept.kernel()
+    assert restored(cells) == {}
+    assert cells.text("v") == "'old'\n"
+    kept.keep(cells)
+    assert not list(kept.folder.glob("*.new"))
+
+
+def niceness(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
+
+
+def test_a_killed_writer_is_told_and_leaves_what_was_kept(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("v = 'old'")
+    kept.keep(first)
+    before = (kept.folder / "index.json").read_bytes()
+    results: list[str] = []
+    first.text("import os, time\nclass Hangs:\n    def __reduce__(self): open('hangs', 'w').close(); time.sleep(3600)\nhangs = Hangs()")
+    thread = threading.Thread(target=lambda: results.append(kept.keep(first).error))
+    thread.start()
+    wait_for(Path("hangs").exists)
+    kernel = first.kernel.info().pid
+    for pid in descendants(kernel):
+        if niceness(pid) > niceness(kernel):  # not a checkpoint of undo
+            os.kill(pid, signal.SIGKILL)
+    thread.join(PATIENCE)
+    assert results == ["the process that writes them was ended"]
+    assert (kept.folder / "index.json").read_bytes() == before
+    assert first.text("v") == "'old'\n"
+
+
+def test_cells_run_while_it_is_written(kept: Kept) -> None:
+    first = kept.kernel()
+    thread = writing(first, kept)
+    assert first.text("1 + 1") == "2\n"
+    assert thread.is_alive()
+    thread.join()
+
+
+def test_reading_can_be_stopped_and_is_not_lost(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text(
+        "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')"
+    )
+    first.text("slow = Slow(); slow.x = 'x' * 100_000; other = 1")
+    kept.keep(first)
+    first.kernel.close()
+    cells = kept.kernel()
+    (name,) = [file.name for file in listed(cells).files if [variable.name for variable in file.variables] == ["slow"]]
+
+    def stop() -> None:
+        wait_for(Path("slow").exists)
+        cells.kernel.interrupt()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    assert restored(cells) == {"slow": "reading it was stopped"}
+    stopping.join()
+    assert cells.text("other") == "1\n"
+    kept.keep(cells, name)
+    cells.kernel.close()
+    Path("fast").touch()
+    third = kept.kernel()
+    assert restored(third) == {}
+    assert third.text("type(slow) is Slow, other") == "(True, 1)\n"
+
+
+def test_a_missing_package_is_named_and_the_variable_stays(kept: Kept, project: Path) -> None:
+    (project / "own_package.py").write_text("class Thing: x = 5\n")
+    first = kept.kernel()
+    first.text("import own_package\nthing = own_package.Thing(); other = 1")
+    kept.keep(first)
+    first.kernel.close()
+    (project / "own_package.py").rename(project / "elsewhere.txt")
+    cells = kept.kernel()
+    reason = "its package own_package is missing"
+    assert restored(cells) == {"own_package": reason, "thing": reason}
+    assert cells.text("other") == "1\n"
+    kept.keep(cells, *(file.name for file in listed(cells).files))
+    cells.kernel.close()
+    (project / "elsewhere.txt").rename(project / "own_package.py")
+    third = kept.kernel()
+    assert restored(third) == {}
+    assert third.text("thing.x") == "5\n"
+
+
+def test_undo_of_cells_that_ran_before_variables_came_back_is_refused_with_a_sentence(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("v = [1]")
+    kept.keep(first)
+    first.kernel.close()
+    cells = kept.kernel()
+    cells.text("w = [2]; w.append(3)")
+    assert restored(cells) == {}
+    with pytest.raises(KernelError, match="variables have come back since"):
+        cells.kernel.undo(cells.number)
+    cells.text("v.append(2); w.clear()")
+    cells.kernel.undo(cells.number)
+    assert cells.text("v, w") == "([1], [2, 3])\n"
+
+
+@pytest.mark.parametrize("file", ["session-1", "session-1/index.json", "data", ""])
+def test_what_others_can_write_is_not_read(kept: Kept, file: str) -> None:
+    first = kept.kernel()
+    first.text("v = 1")
+    kept.keep(first)
+    first.kernel.close()
+    path = next(kept.folder.glob("*.variables")) if file == "data" else kept.folder.parent / file
+    path.chmod(path.stat().st_mode | 0o020)
+    cells = kept.kernel()
+    if file == "data":
+        assert "others can write" in restored(cells)["v"]
+    else:
+        with pytest.raises(KernelError, match=f"others can write .*{path.name}"):
+            cells.kernel.kept()
+    assert "NameError" in cells.run("v").output
+
+
+def test_what_belongs_to_another_user_is_not_read(kept: Kept) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    first = kept.kernel()
+    first.text("v = 1")
+    kept.keep(first)
+    first.kernel.close()
+    os.chown(kept.folder / "index.json", 12345, -1)
+    with pytest.raises(KernelError, match="belongs to another user"):
+        kept.kernel().kernel.kept()
+
+
+def test_links_and_copies_of_another_session_are_not_read(kept: Kept, tmp_path: Path) -> None:
+    first = kept.kernel()
+    first.text("v = 1")
+    kept.keep(first)
+    first.kernel.close()
+    index = kept.folder / "index.json"
+    index.rename(tmp_path / "index.json")
+    index.symlink_to(tmp_path / "index.json")
+    with pytest.raises(KernelError):
+        kept.kernel().kernel.kept()
+    index.unlink()
+    text = (tmp_path / "index.json").read_bytes().partition(b"\n")[2]
+    index.write_bytes(b"0" * 64 + b"\n" + text)
+    index.chmod(0o600)
+    with pytest.raises(KernelError, match="not written there by a session of yours"):
+        kept.kernel().kernel.kept()
+
+
+def test_a_pickle_that_was_exchanged_is_not_read(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("v = 1")
+    kept.keep(first)
+    first.kernel.close()
+    (path,) = kept.folder.glob("*.variables")
+    path.write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.".ljust(path.stat().st_size, b"\0"))
+    cells = kept.kernel()
+    assert restored(cells) == {"v": "its file is damaged: it is not what was written"}
+    assert not Path("pwned").exists()
+    path.write_bytes(b"")
+    assert restored(cells) == {"v": "its file is damaged: it ends too early"}
+
+
+def test_what_is_kept_is_the_users_alone(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("import os; os.umask(0); v = 'x' * 100_000; w = 1")
+    kept.keep(first)
+    assert kept.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in kept.folder.iterdir()} == {0o600}
+
+
+def test_twenty_thousand_names_are_two_files(kept: Kept) -> None:
+    first = kept.kernel()
+    first.text("globals().update((f'v{i}', [i]) for i in range(20_000))")
+    cells, missing = kept.again(first)
+    assert missing == {}
+    assert len(kept.files()) == 1
+    assert cells.text("v0, v19999") == "([0], [19999])\n"
+
+
+def test_inside_the_callers_program_nothing_is_kept() -> None:
+    kernel: Kernel = InProcessKernel({})
+    kernel.start(RecordingHost())
+    try:
+        assert kernel.kept() is None
+        with pytest.raises(KernelError, match="not kept"):
+            kernel.keep((), 1.0)
+    finally:
+        kernel.close()
