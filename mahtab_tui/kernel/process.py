@@ -231,7 +231,7 @@ class ProcessKernel:
         if self._keep_place is None:
             return None
         cloudpickle_folder()
-        return checked(KeptNamespace, self._needed_worker().request("kept", VARIABLES_TIMEOUT))
+        return checked(KeptNamespace, self._needed_worker().request("kept", RESTORE_TIMEOUT))
 
     def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
         return checked(KeepResult, self._needed_worker().request("keep", seconds, carried=list(carried)))

@@ -41,11 +41,12 @@ class Pickled(NamedTuple):
 
 
 def load_cloudpickle(folder: str, kernel: str = "") -> Any:
-    """Load cloudpickle. folder: that of the package. kernel: names this kernel where something is to be written; a class has the same id in each of
-    its pickles then, so that equal variables have equal pickles, and that it is one class again."""
+    """Load cloudpickle. folder: that of the package. kernel: names this kernel where something is to be written; a class has the same id in each
+    pickle then, so that equal variables have equal pickles, and that a class in two pickles is one class again."""
     package = load_package(_CLOUDPICKLE, folder)
     if kernel:
-        package.cloudpickle._get_or_create_tracker_id = lambda cls: f"{kernel}-{id(cls):x}"
+        known = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS  # the classes that came from a pickle
+        package.cloudpickle._get_or_create_tracker_id = lambda cls: known.get(cls) or f"{kernel}-{id(cls):x}"
     return package
 
 
