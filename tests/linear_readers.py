@@ -90,7 +90,7 @@ def requests(text: str) -> None:
     from mahtab_tui.search.requests import read_call, read_final
 
     read_call("rlm", {"query": "q", "parts": [{"text": text}], "map": False}, Text.root(text))
-    read_final({"text": text[:40_000], "spans": [[0, 1]] * 100_000}, Text.root(text))
+    read_final({"text": text, "spans": [[0, 1]] * 100_000}, Text.root(text), len(text))
 
 
 def grounds(text: str) -> None:
@@ -99,7 +99,7 @@ def grounds(text: str) -> None:
 
     found = Grounds(text)
     found.give([Part(text[place : place + 30], place, place + 30) for place in range(0, 30_000, 30)])
-    found.of(text[:40_000], text[:40_000], True)
+    found.of(text, text, True)
 
 
 def sub_call_text(text: str) -> None:

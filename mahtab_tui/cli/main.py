@@ -228,7 +228,7 @@ def rlm(
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.cli.rlm import search_once
     from mahtab_tui.llm.providers import default_model, get_llm
-    from mahtab_tui.search.budget import limits_of
+    from mahtab_tui.search.limits import limits_of
 
     settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
     try:

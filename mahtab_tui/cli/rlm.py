@@ -24,7 +24,7 @@ from mahtab_tui.search.tree import Tree
 
 if TYPE_CHECKING:
     from mahtab_tui.llm.providers import MakeLLM
-    from mahtab_tui.search.budget import Limits
+    from mahtab_tui.search.limits import Limits
     from mahtab_tui.search.log import Log
     from mahtab_tui.search.search import Search
 

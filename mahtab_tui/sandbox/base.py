@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.sandbox.text import Text
 
 TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]
@@ -68,8 +69,8 @@ class Sandboxes(Protocol):
     gaps: str
     """What its Python lacks and the model must know; empty if nothing."""
 
-    async def start(self, text: Text, host: SandboxHost) -> Sandbox:
-        """Start a sandbox that holds a text. Raises `SandboxError`."""
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT) -> Sandbox:
+        """Start a sandbox that holds a text. longest_answer: the most characters of an answer. Raises `SandboxError`."""
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

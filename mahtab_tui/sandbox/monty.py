@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahtab_tui.kernel.worker.sandbox.names import Final, make_names
+from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, Final, make_names
 from mahtab_tui.kernel.worker.sandbox.output import Ends
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
@@ -40,8 +40,8 @@ class MontySandboxes:
         self._starting = asyncio.Lock()
         self._sandboxes: set[MontySandbox] = set()
 
-    async def start(self, text: Text, host: SandboxHost) -> MontySandbox:
-        sandbox = MontySandbox(self, text, host)
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT) -> MontySandbox:
+        sandbox = MontySandbox(self, text, host, longest_answer)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
         return sandbox
@@ -91,11 +91,12 @@ class MontySandboxes:
 class MontySandbox:
     """A node's Python: a session, and a new one after a kill."""
 
-    def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost) -> None:
+    def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost, longest_answer: int) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._node = _MontyHost(host)
-        self._names: dict[str, Any] = {**make_names(text.text, "str", (), self._node), "help": self._help, "_matched": self._matched}
+        functions = make_names(text.text, "str", (), self._node, longest_answer)
+        self._names: dict[str, Any] = {**functions, "help": self._help, "_matched": self._matched}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None
         self._ends = Ends()

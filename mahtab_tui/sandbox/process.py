@@ -7,6 +7,7 @@ import os
 import socket
 
 from mahtab_tui.kernel.worker.sandbox import libc
+from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.sandbox.base import SandboxError, SandboxHost, TurnResult
 from mahtab_tui.sandbox.child import ChildProcess
 from mahtab_tui.sandbox.fork_server import ForkedProcess, ForkServer
@@ -31,8 +32,8 @@ class ProcessSandboxes:
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
-    async def start(self, text: Text, host: SandboxHost) -> ProcessSandbox:
-        sandbox = ProcessSandbox(self, text, host)
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT) -> ProcessSandbox:
+        sandbox = ProcessSandbox(self, text, host, longest_answer)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
         return sandbox
@@ -48,7 +49,7 @@ class ProcessSandboxes:
         """Remove a closed sandbox."""
         self._sandboxes.discard(sandbox)
 
-    async def child(self, text: Text, host: SandboxHost) -> ChildProcess:
+    async def child(self, text: Text, host: SandboxHost, longest_answer: int) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. Raises `SandboxError`."""
         memory = await _memory_file_of(text.text)
         try:
@@ -68,7 +69,7 @@ class ProcessSandboxes:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-                child.send({"op": "text", "kind": text.kind, "parts": text.parts})
+                child.send({"op": "text", "kind": text.kind, "parts": text.parts, "answer": longest_answer})
                 await child.ready
         except BaseException as error:
             child.kill()  # the transport owns the socket by now and closes it
@@ -100,15 +101,16 @@ class ProcessSandboxes:
 class ProcessSandbox:
     """A node's Python: a process, and a new one after a kill."""
 
-    def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost) -> None:
+    def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost, longest_answer: int) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._host = host
+        self._longest_answer = longest_answer
         self._child: ChildProcess | None = None
 
     async def begin(self) -> None:
         """Start the process. Raises `SandboxError`."""
-        self._child = await self._sandboxes.child(self._text, self._host)
+        self._child = await self._sandboxes.child(self._text, self._host, self._longest_answer)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         if self._child is None or self._child.over:

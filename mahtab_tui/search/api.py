@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model
-from mahtab_tui.search.budget import MAX_CALLS, limits_of
+from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
 from mahtab_tui.search.search import Search, SearchAnswer
 
@@ -36,6 +36,7 @@ def rlm(
     max_calls: int = MAX_CALLS,
     max_usd: float | None = None,
     max_seconds: float | None = None,
+    max_answer: int | None = None,
     concurrency: int | None = None,
     log: str | os.PathLike[str] | None = None,
     yes: bool = False,
@@ -49,6 +50,7 @@ def rlm(
     sub_model: for all calls but the root's, perhaps a cheaper one.
     max_depth, max_turns: how deep it may call itself, and how often one call may run code.
     max_calls, max_usd (US dollars), max_seconds: limits for all calls together; the last call may exceed what was left.
+    max_answer (1,000,000): how many characters the answer may have.
     When a limit is reached, or the model fails after something was found, the best answer so far is returned.
     concurrency: how many calls run at a time. log: a file to write the events to, for ``mahtab-tui rlm --replay``.
     yes: allow more than 50 sub-calls; otherwise further ones are refused, and the model makes do with what it has.
@@ -60,7 +62,13 @@ def rlm(
     `ValueError` for an invalid limit and an empty query. A log that cannot be completed causes a warning.
     """
     limits = limits_of(
-        max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
+        max_turns=max_turns,
+        max_depth=max_depth,
+        max_calls=max_calls,
+        max_usd=max_usd,
+        max_seconds=max_seconds,
+        max_answer=max_answer,
+        concurrency=concurrency,
     )
     kept: Log | None = None
     with contextlib.ExitStack() as stack:

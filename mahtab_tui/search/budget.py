@@ -3,71 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import tokens
 
 _SPENT = "The budget of {} for the whole search is used up or promised."
 _ANSWER_TOKENS = 600
 """Assumed length of an answer before there has been one."""
-
-
-MAX_CALLS = 200
-"""Model calls of one search, by default."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a tree may do and spend; None means no limit."""
-
-    max_turns: int = 10
-    """Of one node."""
-    max_depth: int = 3
-    """Calls at this depth are plain; the root is at depth 0."""
-    max_calls: int | None = MAX_CALLS
-    """Model calls of the whole tree; so are the following limits."""
-    max_tokens: int | None = None
-    """Read and written."""
-    max_usd: float | None = None
-    max_seconds: float | None = None
-    concurrency: int | None = None
-    """Model calls at a time; None: what suits the model."""
-    turn_seconds: float = 30.0
-    """Run time of one turn's code, without its sub-calls."""
-    small: int = 20_000
-    """Texts up to this many characters are given to the model whole."""
-    plain: int = 400_000
-    """Characters that one plain call may read."""
-    ask_above: int = 50
-    """How many sub-calls of the tree need no consent."""
-
-    def is_plain(self, depth: int, chars: int) -> bool:
-        """Tell whether a text of this size is given to the model whole at this depth."""
-        return depth >= self.max_depth or chars <= self.small
-
-
-_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}
-
-
-def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
-    """Combine the limits that the caller gave with the settings, which replace those that are None.
-
-    Raises `ValueError` with a sentence for the user.
-    """
-    chosen = {name: value for name, value in given.items() if value is not None}
-    for name, value in chosen.items():
-        whole = name in _LEAST
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ValueError(f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}.")
-        if whole and value < _LEAST[name]:
-            raise ValueError(f"{name} must be at least {_LEAST[name]}, not {value}.")
-        if not whole and not value > 0:
-            raise ValueError(f"{name} must be more than 0, not {value}.")
-    return Limits(**{**(settings or {}), **chosen})
 
 
 class Amount(NamedTuple):

@@ -17,10 +17,11 @@ from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
 from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
-from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline, Limits
+from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, NodeSource, size_of
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.models import Model

@@ -8,10 +8,11 @@ from functools import cache
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, FUNCTIONS, SandboxFunctions
+from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, SandboxFunctions
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult, TurnStatus
 from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
 
 CHARACTERS_A_TOKEN = 4
@@ -90,19 +91,18 @@ _HOW_IT_ENDED: dict[TurnStatus, str] = {
 }
 
 
-def system_prompt(text: Text, *, turns: int, sub_searches: bool, gaps: str = "") -> str:
-    """Return the system prompt, which is the same in every turn: what is available, how to work, and the limits.
+def system_prompt(text: Text, limits: Limits, *, depth: int = 0, gaps: str = "") -> str:
+    """Return the system prompt of a call at some depth, which is the same in every turn: what is available, how to work, and the limits.
 
-    turns: how many turns this call has. sub_searches: whether `rlm` starts a search of its own; False at the depth limit, where it makes
-    a plain call. gaps: what the sandbox's Python lacks.
+    gaps: what the sandbox's Python lacks.
     """
     return _SYSTEM.format(
         first=SEARCH,
         context=_context_line(text),
         functions=_functions(),
-        sub_calls=_SUB_SEARCHES if sub_searches else _PLAIN_SUB_CALLS,
-        turns=turns,
-        answer=ANSWER_LIMIT,
+        sub_calls=_SUB_SEARCHES if depth + 1 < limits.max_depth else _PLAIN_SUB_CALLS,
+        turns=limits.max_turns,
+        answer=limits.answer_at(depth),
         gaps=f"\n- Missing from this Python: {gaps}" if gaps else "",
         query=QUERY,
         text=TEXT,

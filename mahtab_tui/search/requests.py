@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.text import Span, Text
@@ -53,9 +52,9 @@ def read_call(name: str, args: Any, text: Text) -> Request:
     return Request(query, tuple(_part(part, text) for part in parts), plain=False, many=many)
 
 
-def read_final(args: Any, text: Text) -> tuple[str, list[Span]] | None:
-    """Check an answer; None if it is invalid."""
-    if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > ANSWER_LIMIT:
+def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[Span]] | None:
+    """Check an answer; None if it is invalid, or has more than `longest` characters."""
+    if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > longest:
         return None
     return encodable(args["text"]), read_spans(args.get("spans"), text)
 

@@ -20,10 +20,10 @@ from mahtab_tui.llm.spending import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.text import Text
-from mahtab_tui.search.budget import Limits
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import EndState
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate

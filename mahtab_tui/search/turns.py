@@ -14,9 +14,10 @@ from mahtab_tui.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
 from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
 from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
-from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline, Limits
+from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.replies import Reply
@@ -39,13 +40,14 @@ LeftOf = Callable[[int], BudgetLeft]
 class SandboxCalls:
     """What code in a sandbox can call: sub-calls, the final answer, and reports of what it has read."""
 
-    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask) -> None:
+    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask, longest_answer: int) -> None:
         self.final: tuple[str, list[Span]] | None = None
         self.answered = asyncio.Event()
         self._node = node
         self._text = text
         self._events = events
         self._ask = ask
+        self._longest_answer = longest_answer
         self._touches = 0
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
@@ -55,7 +57,7 @@ class SandboxCalls:
         return {"answers": [{"text": text, "failed": outcome.failed} for text, outcome in zip(marked, outcomes, strict=True)]}
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
-        if name == "final" and self.final is None and (final := read_final(args, self._text)) is not None:
+        if name == "final" and self.final is None and (final := read_final(args, self._text, self._longest_answer)) is not None:
             self.final = final
             self.answered.set()
         elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
@@ -77,6 +79,7 @@ class Exploration:
         self._left = left
         self.sandbox: asyncio.Future[Sandbox] | None = None
         """The caller closes it."""
+        self._longest_answer = limits.answer_at(node.depth)
         self._conversation = node.model.conversation()
         self._turn = 0
         self._too_long = False
@@ -90,14 +93,14 @@ class Exploration:
         Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a model's errors while nothing has been found.
         """
         text = self._node.source.take()
-        turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
-        self._conversation.add(SystemMessage(prompts.system_prompt(text, turns=turns, sub_searches=deeper, gaps=self._sandboxes.gaps)))
+        turns, depth = self._limits.max_turns, self._node.depth
+        self._conversation.add(SystemMessage(prompts.system_prompt(text, self._limits, depth=depth, gaps=self._sandboxes.gaps)))
         try:
             self._keep()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
-        calls, found = SandboxCalls(self._node, text, self._events, ask), self._node.found
+        calls, found = SandboxCalls(self._node, text, self._events, ask, self._longest_answer), self._node.found
         try:
             outcome, reason = await self._until(deadline.work, self._explore(calls, text))
             if outcome is None:
@@ -124,7 +127,7 @@ class Exploration:
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
-        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls))  # while the model thinks
+        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls, self._longest_answer))  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:

@@ -56,7 +56,7 @@ class Searches:
         from mahtab_tui.llm.base import ModelError
         from mahtab_tui.sandbox.base import SandboxError
         from mahtab_tui.sandbox.text import Text
-        from mahtab_tui.search.budget import limits_of
+        from mahtab_tui.search.limits import limits_of
 
         options = dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)

@@ -149,7 +149,7 @@ class Settings(BaseSettings):
         return tuple(map(_folder, value))
 
     def rlm_limits(self) -> dict[str, Any]:
-        """Return the limits of a search, with the argument names of `search.budget.limits_of`."""
+        """Return the limits of a search, with the argument names of `search.limits.limits_of`."""
         return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
 
     def model_access(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.api import rlm
-from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search
 from tests.benchmarks import recursion_peers
 from tests.benchmarks.table import Row, median, timed

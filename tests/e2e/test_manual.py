@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from mahtab_tui.cli.main import app
 from mahtab_tui.kernel.worker.toolbox import NAMES
 from mahtab_tui.manual.pages import TOPICS
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.tools.builtin import BUILTIN
 from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
@@ -101,7 +102,7 @@ def test_slash_commands_keys_and_settings_are_there() -> None:
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords
     assert chords <= keys
-    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", "max_depth", "max_calls", "max_seconds"}
+    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", *Limits.__dataclass_fields__}
     assert limits <= Settings.model_fields.keys()
 
 

@@ -20,7 +20,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search.api import SearchFailed, rlm
-from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.log import read_log
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
@@ -65,6 +65,18 @@ def test_a_large_fan_out_runs_only_where_the_script_says_so(yes: bool, answer: s
     assert rlm("how many errors?", LOG, model=scripted({"how many errors?": python(code), "count": "0"}), yes=yes, max_depth=1) == answer
 
 
+def test_an_answer_may_be_long_and_a_sub_answer_less_so() -> None:
+    pairs = "[(n, n + 1) for n in range(40_000)]"
+    story = Story()
+    answer = rlm("what?", LOG, model=scripted({"what?": python(f"FINAL({pairs})")}), on_event=story.append)
+    assert json.loads(answer)[-1] == [39_999, 40_000]
+    assert story.of(tags.RLM_FINAL)[0].text == answer
+    script = {"what?": python(f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))")}
+    assert "and 500 is the most" in rlm("what?", LOG, model=scripted(script), max_answer=500)
+    script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": script["what?"]}
+    assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
+
+
 def test_variables_stay_and_failures_are_told() -> None:
     story = Story()
     script = {"what?": [python("found = 41\nfound + nothing"), python("FINAL(found + 1)")]}
@@ -95,10 +107,10 @@ def test_contexts_of_any_kind(tmp_path: Path) -> None:
         rlm("what?", 5, model="demo")
 
 
-def test_bytes_that_are_no_text_are_told_of() -> None:
+def test_bytes_that_are_not_utf_8_are_told_of() -> None:
     story = Story()
     assert rlm("what?", b"\xff" + LOG.encode(), model=scripted({"what?": python("FINAL(len(context))")}), on_event=story.append) == str(len(LOG) + 1)
-    assert "characters replaced: 1" in story.of(tags.NOTICE)[0].text
+    assert "were read as Latin-1" in story.of(tags.NOTICE)[0].text
 
 
 def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:

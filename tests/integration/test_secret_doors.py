@@ -19,7 +19,7 @@ from mahtab_tui.cli.ask import ask_once
 from mahtab_tui.cli.rlm import search_once
 from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.face import NoFace

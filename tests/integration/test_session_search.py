@@ -54,6 +54,11 @@ def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(open_session: C
     assert "27" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
 
 
+def test_a_long_answer_is_all_there(open_session: Callable[..., Opened]) -> None:
+    it = open_session({"text": "```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```"})
+    assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"
+
+
 def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
     it = open_session({"error": "The model is not at home."})
     assert "RuntimeError: The model is not at home." in ask(it, "rlm('Find the needles', log)")

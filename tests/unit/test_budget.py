@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Limits, Prices, limits_of
+from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Prices
+from mahtab_tui.search.limits import Limits, limits_of
 from mahtab_tui.search.node import BudgetLeft
 
 LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}

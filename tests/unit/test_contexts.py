@@ -14,6 +14,7 @@ import pytest
 
 from mahtab_tui.kernel.worker import contexts
 from mahtab_tui.kernel.worker.contexts import ContextError, ContextText, take
+from mahtab_tui.knowledge.encodings import decoded
 
 
 def parts(taken: ContextText) -> dict[str, str]:
@@ -54,8 +55,20 @@ def test_a_mark_says_how_bytes_are_read(mark: bytes, encoding: str) -> None:
     assert take(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
 
 
-def test_bytes_that_are_no_text_are_replaced_and_told_of() -> None:
-    taken = take(b"caf\xe9 \xff")
+def test_bytes_that_are_not_utf_8_are_read_as_search_code_reads_them(tmp_path: Path) -> None:
+    data = b"caf\xe9 \xff"
+    taken = take(data)
+    assert taken.text == decoded(data) == "caf\xe9 \xff"
+    assert taken.notices == ("The bytes are not valid UTF-8, and were read as Latin-1.",)
+    file = tmp_path / "old.txt"
+    file.write_bytes(data)
+    assert take(file).text == decoded(data)
+    assert parts(take(tmp_path)) == {"old.txt": decoded(data)}
+    assert parts(take([data, (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"))])) == {"0": decoded(data), "1": "é"}
+
+
+def test_bytes_that_break_their_mark_are_replaced_and_told_of() -> None:
+    taken = take(codecs.BOM_UTF8 + b"caf\xe9 \xff")
     assert taken.text == "caf\ufffd \ufffd"
     assert taken.notices == ("The bytes are not valid UTF-8; characters replaced: 2.",)
 
@@ -173,6 +186,32 @@ def test_a_table_is_csv_with_its_columns_named() -> None:
     assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", "an index that says something is not lost"
     assert labelled.about.endswith("the columns name, born")
     assert "and 50 more" in take(pd.DataFrame({f"c{number}": [1] for number in range(150)})).about
+
+
+FRAME = pd.DataFrame({"born": [1815, 1906, 1936]})
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "columns"),
+    [
+        (FRAME[FRAME.born > 1900], ",born\n1,1906\n2,1936\n", "(the index), born"),
+        (FRAME.iloc[1:], ",born\n1,1906\n2,1936\n", "(the index), born"),
+        (FRAME[::2], ",born\n0,1815\n2,1936\n", "(the index), born"),
+        (FRAME.rename_axis("id"), "id,born\n0,1815\n1,1906\n2,1936\n", "id, born"),
+        (FRAME.set_index([["x", "x", "y"], ["a", "b", "a"]]).rename_axis(["k", None])[:2], "k,,born\nx,a,1815\nx,b,1906\n", "k, (the index), born"),
+        (FRAME.born[1:], ",born\n1,1906\n2,1936\n", "(the index), born"),
+    ],
+    ids=["filtered", "cut", "every second", "named", "of two levels", "of a series"],
+)
+def test_an_index_that_is_more_than_row_numbers_is_kept(given: object, text: str, columns: str) -> None:
+    taken = take(given)
+    assert (taken.text, taken.about.rpartition("the columns ")[2]) == (text, columns)
+
+
+def test_tables_among_documents_are_whole_and_series_of_texts_are_documents() -> None:
+    long = pd.DataFrame({"n": range(1_000)})
+    assert parts(take({"all": long})) == {"all": take(long).text}
+    assert parts(take(pd.Series(["a", "b"]))) == {"0": "a", "1": "b"}
 
 
 @pytest.mark.parametrize("given", [None, 5, object(), len])

@@ -21,6 +21,7 @@ from mahtab_tui.llm.demo_search import FEW, WHO, patterns_of, search_answer
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.answer_code import code_of
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import first_message, last_message, plain_message, plain_system, system_prompt, turn_message
 
@@ -62,7 +63,7 @@ class Run:
                     Host.final = args["text"]
 
         whole = Text.root(text)
-        system = system_prompt(whole, turns=10, sub_searches=depth + 1 < self._depth)
+        system = system_prompt(whole, Limits(max_depth=self._depth), depth=depth)
         messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(first_message(query, whole, BudgetLeft(10, self._calls)))]
         names = make_names(text, "str", (), Host())
         for turn in range(10):
@@ -175,7 +176,7 @@ def test_a_plain_call_is_answered_from_its_text(query: str, text: str, said: str
 
 def test_the_last_call_is_answered_in_words() -> None:
     messages: list[BaseMessage] = [
-        SystemMessage(system_prompt(Text.root("x"), turns=1, sub_searches=True)),
+        SystemMessage(system_prompt(Text.root("x"), Limits())),
         HumanMessage(first_message("timeout?", Text.root("x"), BudgetLeft(1))),
         AIMessage("```python\n1\n```"),
         HumanMessage(last_message("The turn is used up.", "timeout?")),
@@ -187,7 +188,7 @@ def test_the_last_call_is_answered_in_words() -> None:
 
 def test_after_a_failed_turn_lines_with_any_of_the_words_are_the_answer() -> None:
     messages: list[BaseMessage] = [
-        SystemMessage(system_prompt(Text.root("x"), turns=9, sub_searches=True)),
+        SystemMessage(system_prompt(Text.root("x"), Limits())),
         HumanMessage(first_message("timeout?", Text.root("x"), BudgetLeft(9))),
         AIMessage("```python\n1\n```"),
         HumanMessage(turn_message(TurnResult("died", "", 0, 0.0), BudgetLeft(8))),

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
-from mahtab_tui.search.budget import Limits, limits_of
+from mahtab_tui.search.limits import Limits, limits_of
 from mahtab_tui.settings.model import load_settings
 from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of, replies
 from tests.waiting import wait_for

@@ -324,7 +324,7 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
         for how, spans in (("answer", [[0, 1]]), ("peek", [[0]]), ("peek", "all"), ("grep", [[3, 1], [0, 10**9], ["a", "b"], None])):
             seat.host.tell("touch", {"how": how, "spans": spans})
         seat.host.tell("final", {"text": 5})
-        seat.host.tell("final", {"text": "x" * 40_001, "spans": []})
+        seat.host.tell("final", {"text": "x" * 1_000_001, "spans": []})
         seat.host.tell("nothing", {})
 
     found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
@@ -354,7 +354,7 @@ def test_a_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -
 
 
 def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None:
-    from mahtab_tui.search.budget import Limits
+    from mahtab_tui.search.limits import Limits
     from tests.recursion_scripts import ScriptedModel
 
     root = ScriptedModel(reply=replies({"what?": code("halves")}), model="dear")

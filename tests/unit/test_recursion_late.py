@@ -13,8 +13,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.search_lines import LAST_CALL
-from mahtab_tui.search.budget import Limits
 from mahtab_tui.search.findings import MOST, Findings
+from mahtab_tui.search.limits import Limits
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
 FAILURES = [ContextTooLong("It is too long."), ModelError("The account cannot pay."), ValueError("bad luck"), ModelBusy("It is busy.")]

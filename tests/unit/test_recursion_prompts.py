@@ -12,6 +12,7 @@ from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import (
     feedback_message,
@@ -32,22 +33,23 @@ def result(output: str = "done", **about: object) -> TurnResult:
 
 
 def test_the_system_prompt_documents_every_name() -> None:
-    prompt = system_prompt(Text.root(SECRET), turns=7, sub_searches=True)
+    prompt = system_prompt(Text.root(SECRET), Limits(max_turns=7))
     assert prompt.startswith(SEARCH + "\n")
     assert all(f"\n- {name}(" in prompt for name in FUNCTIONS)
     assert "grep(pattern, context_lines=0, max_matches=100): Return the lines" in prompt
     assert "At most 7 turns" in prompt
-    assert "40,000" in prompt
+    assert "at most 1,000,000 characters" in prompt
+    assert "at most 40,000 characters" in system_prompt(Text.root(SECRET), Limits(), depth=1)
     assert SECRET not in prompt
     assert "{" not in prompt.replace("{len(ids)}", "").replace("{', '.join(ids)}", "")
 
 
 def test_the_system_prompt_says_what_differs() -> None:
     text = Text.root("x")
-    assert "greatest depth" in system_prompt(text, turns=1, sub_searches=False)
-    assert "greatest depth" not in system_prompt(text, turns=1, sub_searches=True)
-    assert "no classes" in system_prompt(text, turns=1, sub_searches=True, gaps="no classes")
-    assert "a dict of strings by name" in system_prompt(Text.root("x", kind="dict"), turns=1, sub_searches=True)
+    assert "greatest depth" in system_prompt(text, Limits(max_depth=1))
+    assert "greatest depth" not in system_prompt(text, Limits(max_depth=2))
+    assert "no classes" in system_prompt(text, Limits(), gaps="no classes")
+    assert "a dict of strings by name" in system_prompt(Text.root("x", kind="dict"), Limits())
 
 
 def test_the_first_message_has_the_measures_of_the_text_and_none_of_its_words() -> None:

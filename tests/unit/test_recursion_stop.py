@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.search import Search
 from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import json
 import pydoc
 import re
 import threading
+from collections import deque
 from collections.abc import Callable
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -262,6 +265,15 @@ def test_what_the_engine_refuses_is_the_codes_exception() -> None:
         ({(1, 2): {3}}, "{(1, 2): {3}}"),
         ({"b", "a"}, '["a", "b"]'),
         (list(range(100)), json.dumps(list(range(100)), indent=2)),
+        ((n * n for n in range(4)), "[0, 1, 4, 9]"),
+        (map(str, range(3)), '["0", "1", "2"]'),
+        ({"a": 1}.keys(), '["a"]'),
+        ({"a": 1}.items(), '[["a", 1]]'),
+        (deque("ab"), '["a", "b"]'),
+        (range(3), "[0, 1, 2]"),
+        ([[n, {"to": n}] for n in range(10)], "[\n" + ",\n".join(f'  [{n}, {{"to": {n}}}]' for n in range(10)) + "\n]"),
+        ({"a": ["x" * 100, "y" * 30], 2: 1}, f'{{\n  "a": [\n    "{"x" * 100}",\n    "{"y" * 30}"\n  ],\n  "2": 1\n}}'),
+        (ip_network("10.0.0.0/8"), "10.0.0.0/8"),
     ],
 )
 def test_final_takes_any_value_sends_it_and_ends(value: object, text: str) -> None:
@@ -270,6 +282,17 @@ def test_final_takes_any_value_sends_it_and_ends(value: object, text: str) -> No
         names(engine=engine)["FINAL"](value)
     assert engine.told == [("final", {"text": text, "spans": []})]
     assert not issubclass(Final, Exception)
+
+
+def test_an_answer_is_as_long_as_the_caller_allows_and_a_generator_need_not_end() -> None:
+    engine = Engine()
+    there: dict[str, Any] = make_names(LOG, "str", (), engine, 100)
+    with pytest.raises(ValueError, match="the answer has 101 characters, and 100 is the most"):
+        there["FINAL"]("x" * 101)
+    with pytest.raises(ValueError, match="more than 100 items"):
+        there["FINAL"](itertools.count())
+    with pytest.raises(Final):
+        there["FINAL"]("x" * 100)
 
 
 def test_an_answer_is_traced_to_the_text() -> None:
@@ -286,6 +309,8 @@ def test_an_answer_is_traced_to_the_text() -> None:
     hits = names()["grep"]("ERROR")
     assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [[hit.start, hit.end] for hit in hits]
     assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
+    assert spans(lambda there: (hit for hit in hits)) == [[hit.start, hit.end] for hit in hits]
+    assert spans(lambda there: "".join(there["grep"]("r1")[1:5]) * 100) == spans(lambda there: there["grep"]("r1")[1:5])
 
 
 def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:

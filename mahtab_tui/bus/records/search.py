@@ -46,7 +46,7 @@ class SearchBegin(SearchRecord):
     replaces: Annotated[Word | None, NULL] = None
     """The node of which this is a rerun."""
     limits: Mapping[str, float | None] | None = None
-    """Root only, as are the next two fields: the limits of the search, as `search.budget.Limits` names them."""
+    """Root only, as are the next two fields: the limits of the search, as `search.limits.Limits` names them."""
     cell: int | None = None
     source: Word | None = None
 

@@ -60,8 +60,10 @@ def take(given: Any) -> ContextText:
         return ContextText(text, notices=notice)
     if isinstance(given, os.PathLike):
         return _path(Path(given))
-    if hasattr(given, "columns") and (hasattr(given, "to_csv") or hasattr(given, "write_csv")):
+    if _is_table(given):
         return _table(given)
+    if hasattr(given, "to_frame") and _is_labelled(getattr(given, "index", None)):  # a Series, whose labels would be lost in a list
+        return _table(given.to_frame())
     if isinstance(given, Mapping):
         return _joined("dict", ((str(key), _document(value)) for key, value in given.items()))
     if hasattr(given, "read"):
@@ -83,12 +85,17 @@ def _meant_a_file(text: str) -> tuple[str, ...]:
 
 
 def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
-    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "utf-8")
+    """Decode bytes by their byte order mark, or as UTF-8, or as Latin-1, as `search_code` does. what: the subject of a notice."""
+    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
     try:
-        return data.decode(encoding), ()
+        return data.decode(encoding or "utf-8"), ()
     except UnicodeDecodeError:
+        if not encoding:
+            return data.decode("latin-1"), (f"{what} are not valid UTF-8, and were read as Latin-1.",)
         text = data.decode(encoding, "replace")
-        return text, (f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",)
+        name = encoding.upper()
+        name = name[:-4] if name.endswith("-SIG") else name
+        return text, (f"{what} are not valid {name}; characters replaced: {text.count(chr(0xFFFD)):,}.",)
 
 
 def _path(path: Path) -> ContextText:
@@ -171,13 +178,24 @@ def _may_be_read(path: Path) -> bool:
         return False
 
 
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") and (hasattr(value, "to_csv") or hasattr(value, "write_csv"))
+
+
+def _is_labelled(index: Any) -> bool:
+    """Tell whether the index of a table is more than row numbers from 0."""
+    if type(index).__name__ != "RangeIndex":
+        return hasattr(index, "names")
+    return (index.start, index.step, index.name) != (0, 1, None)
+
+
 def _table(frame: Any) -> ContextText:
     columns = [str(column) for column in frame.columns]
     if hasattr(frame, "to_csv"):
-        labelled = type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex")  # it is more than row numbers
+        labelled = _is_labelled(getattr(frame, "index", None))
         text = str(frame.to_csv(index=labelled))
         if labelled:
-            columns.insert(0, " ".join(str(name) for name in frame.index.names if name is not None) or "(the index)")
+            columns[:0] = ["(the index)" if name is None else str(name) for name in frame.index.names]
     else:
         text = str(frame.write_csv())
     named = ", ".join(columns[:_COLUMNS]) + (f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else "")
@@ -189,7 +207,9 @@ def _document(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).decode("utf-8", "replace")
+        return _decoded(bytes(value), "")[0]
+    if _is_table(value):
+        return _table(value).text
     text = _own_text(value)
     if text is not None:
         return text

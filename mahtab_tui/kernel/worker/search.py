@@ -22,6 +22,7 @@ def rlm(
     max_calls: int | None = None,
     max_usd: float | None = None,
     max_seconds: float | None = None,
+    max_answer: int | None = None,
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
@@ -32,6 +33,7 @@ def rlm(
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
     max_depth (3), max_turns (10): how deep it calls itself, and how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
+    max_answer (1,000,000): how many characters the answer may have.
     concurrency: model calls at a time. yes: allow more than 50 sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
     The pane "recursion" shows the search; Escape stops it. Raises RuntimeError if there is no answer.
@@ -45,6 +47,7 @@ def rlm(
         "max_calls": max_calls,
         "max_usd": max_usd,
         "max_seconds": max_seconds,
+        "max_answer": max_answer,
         "concurrency": concurrency,
     }
     contexts = late_import(f"{__package__}.contexts")

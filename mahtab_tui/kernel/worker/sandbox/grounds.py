@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from .parts import Part, place_of
 
-_QUOTED = range(16, 2_001)
+_HEAD = 16
+_QUOTED = range(_HEAD, 2_001)
 """Lengths of parts that are looked for in an answer; shorter ones are in many answers by chance."""
 _REMEMBERED = 5_000
 _NAMED = re.compile(r"\blines?\s+(\d{1,9}(?:\s*(?:,|-|–|to|and)\s*\d{1,9})*)", re.IGNORECASE)
@@ -33,11 +34,22 @@ class Grounds:
         answer: as the code gave it; a part, or parts in a list or dict, know their places. words: the answer as text.
         numbered: whether line numbers in it are those of the text.
         """
-        found = {(part.start, part.end) for part in self._given if part in words}
+        found = {(part.start, part.end) for part in self._quoted(words)}
         found.update(place for value in _strings(answer) if (place := place_of(value, self._text)))
         if numbered:
             found.update(self._named(words))
         return sorted(found)
+
+    def _quoted(self, words: str) -> Iterator[Part]:
+        """Yield the remembered parts that are in the words, which may be long: they are read once, not once for each part."""
+        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        parts: defaultdict[str, list[Part]] = defaultdict(list)
+        for part in self._given:
+            sizes[part[:_HEAD]].add(len(part))
+            parts[part].append(part)
+        for start in range(len(words) - _HEAD + 1) if parts else ():
+            for size in sizes.get(words[start : start + _HEAD], ()):
+                yield from parts.pop(words[start : start + size], ())
 
     def _named(self, words: str) -> Iterable[tuple[int, int]]:
         named = (int(number) for run in _NAMED.findall(words) for number in re.findall(r"\d+", run))

@@ -15,31 +15,36 @@ from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
 from .parts import Failure, Final, Part, SubAnswer, answer_of, place_of, places_of
 from .touches import MOST_A_CALL, Touches, merge
-from .wording import ANSWER_LIMIT, readable, subset_text, wrong_type
+from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
 __all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
 
 FUNCTIONS = ("peek", "grep", "partition", "rlm", "rlm_map", "llm", "FINAL")
 
 
-def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: EngineHost) -> dict[str, object]:
+def make_names(
+    text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: EngineHost, longest_answer: int = ANSWER_LIMIT
+) -> dict[str, object]:
     """Make the names for one text.
 
     kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
+    longest_answer: the most characters of FINAL.
     """
-    functions = SandboxFunctions(text, host, numbered=kind == "str")
+    functions = SandboxFunctions(text, host, numbered=kind == "str", longest_answer=longest_answer)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     names["context"] = text if kind == "str" else functions.documents(kind, parts)
     return names
 
 
 class SandboxFunctions:
-    """The functions that code can call on its text. numbered: whether line numbers run through the whole text."""
+    """The functions that code can call on its text."""
 
-    def __init__(self, text: str, host: EngineHost, *, numbered: bool = True) -> None:
+    def __init__(self, text: str, host: EngineHost, *, numbered: bool = True, longest_answer: int = ANSWER_LIMIT) -> None:
+        """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
         self._text = text
         self._host = host
         self._numbered = numbered
+        self._longest_answer = longest_answer
         self._touches = Touches(host)
         self._grounds = Grounds(text)
 
@@ -142,14 +147,15 @@ class SandboxFunctions:
         return answer_of(reply["answers"][0])
 
     def FINAL(self, answer: object) -> NoReturn:
-        """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON. At most 40,000 characters.
+        """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON, a generator as its items.
 
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
+        answer = with_items(answer, self._longest_answer)
         text = readable(answer)
-        if len(text) > ANSWER_LIMIT:
+        if len(text) > self._longest_answer:
             raise ValueError(
-                f"FINAL: the answer has {len(text):,} characters, and {ANSWER_LIMIT:,} is the most. Give the result instead of the material:"
+                f"FINAL: the answer has {len(text):,} characters, and {self._longest_answer:,} is the most. Give the result instead of the material:"
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
         self._host.tell("final", {"text": text, "spans": merge(self._grounds.of(answer, text, self._numbered))[:MOST_A_CALL]})

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import json
 import pprint
+from collections import deque
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import Any
 
 ANSWER_LIMIT = 40_000
-"""The most characters that an answer may have."""
+"""The most characters that the answer of a sub-call may have."""
 
 _ONE_LINE = 120
+_ITEMS = (Iterator, KeysView, ValuesView, ItemsView, deque, range)
+"""Types whose values mean their items, though Python does not show them."""
+
+
+def with_items(value: object, most: int) -> object:
+    """Return the items of a generator, of a view of a dict, and of others whose value says nothing; all else as it is.
+
+    most: how many characters an answer may have. Raises ValueError if there are more items than would fit.
+    """
+    if not isinstance(value, _ITEMS):
+        return value
+    items: list[object] = []
+    for item in value:
+        items.append(item)
+        if len(items) > most:  # perhaps it has no end
+            raise ValueError(f"FINAL: there are more than {most:,} items. Give fewer, or what they come to")
+    return items
 
 
 def readable(value: object) -> str:
@@ -20,10 +39,22 @@ def readable(value: object) -> str:
         return str(value)
     try:
         plain = sorted(value) if isinstance(value, (set, frozenset)) else value
-        line = json.dumps(plain, ensure_ascii=False)
-        return line if len(line) <= _ONE_LINE else json.dumps(plain, ensure_ascii=False, indent=2)
+        return _as_json(plain, "\n")
     except (TypeError, ValueError, RecursionError):
         return pprint.pformat(value, width=_ONE_LINE)
+
+
+def _as_json(value: object, line_break: str) -> str:
+    """Return a value as JSON: what fits into a line in one line, such as each pair of a long list. line_break: with the indentation."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) <= _ONE_LINE or not isinstance(value, (list, tuple, dict)):
+        return line
+    deeper = f"{line_break}  "
+    items = [_as_json(item, deeper) for item in (value.values() if isinstance(value, dict) else value)]
+    if isinstance(value, dict):
+        items = [json.dumps({name: 0}, ensure_ascii=False)[1:-2] + item for name, item in zip(value, items)]
+    inside = deeper + f",{deeper}".join(items) + line_break
+    return f"{{{inside}}}" if isinstance(value, dict) else f"[{inside}]"
 
 
 def subset_text(name: str, value: object) -> str:
