@@ -33,7 +33,7 @@ from mahtab_tui.kernel.base import (
     Variable,
 )
 from mahtab_tui.kernel.launch import cloudpickle_folder, environment, find_interpreter
-from mahtab_tui.kernel.told import Restored, checked
+from mahtab_tui.kernel.told import UndoAnswer, checked
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import existing_folder, moved
 
@@ -221,7 +221,7 @@ class ProcessKernel:
         if not self._turn.acquire(blocking=False):
             raise KernelError("A cell runs. Wait for its end, or interrupt it; then undo.")
         try:
-            told = checked(Restored, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
+            told = checked(UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
         finally:
             self._turn.release()
         worker.cwd = told.cwd or worker.cwd

@@ -48,7 +48,7 @@ class HostCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class UndoAnswer:
     """What an undo has done, and the working directory after it."""
 
     restoration: Restoration

@@ -21,7 +21,7 @@ from mahtab_tui.session.keeping import Keeping
 BUSY = "Something is running. Wait, or press Esc, then try again."
 
 
-class _Undone(NamedTuple):
+class _LastUndo(NamedTuple):
     """The last undo, which a redo takes back."""
 
     cells: tuple[int, ...]
@@ -40,7 +40,7 @@ class Undo:
         self._turns = 0
         self._lock = threading.Lock()
         self._undone: set[int] = set()
-        self._last: _Undone | None = None
+        self._last: _LastUndo | None = None
 
     def in_use(self, steps: int, megabytes: int) -> str:
         """Say how many cells can be undone now, and what memory only they need. steps, megabytes: the limits."""
@@ -94,7 +94,7 @@ class Undo:
         with self._lock:
             self._refuse_while_cells_run()
             restored = self._kernel.undo(cell)
-            undone = _Undone(self.cells_from(cell), self._cells.provenance.copy())
+            undone = _LastUndo(self.cells_from(cell), self._cells.provenance.copy())
             self._last = undone
             self._undone.update(undone.cells)
             self._cells.provenance.restore(self._cells.provenance_before(cell))

@@ -144,7 +144,7 @@ def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..
     it = open_session(f"Make.\n\n```python\n{hidden}\n```\n", "Done.", approval="review")
     ask(it)
     review = waiting(it)
-    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [("made", "the folder was made, and stays")]
+    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [("made", "this folder was created, and stays")]
     it.session.decide(review.request, Decision("keep"))
     end(it)
 

@@ -166,7 +166,7 @@ async def test_an_answer_from_elsewhere_closes_the_row(pilot: Pilot[None]) -> No
 
 def waiting() -> Record:
     changes = [change("daily", "Series", "float64 (31,)"), CHANGES[0], change("old", "int", "1", "deleted")]
-    left = [{"name": "report.csv", "reason": "the file was opened for writing, and stays as it is now"}]
+    left = [{"name": "report.csv", "reason": "this file was opened for writing; it stays as it is now"}]
     about = {"request": "1", "cells": [4], "state": "waiting", "party": "claude", "changes": changes, "not_restored": left}
     return made(tags.REVIEW, "", about, 1.0)
 

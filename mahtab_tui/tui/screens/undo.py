@@ -19,7 +19,7 @@ from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
 
-OUTSIDE = "Files that were written, and all that is outside of this kernel, stay as they are."
+OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
 
 
 class UndoScreen(Dialog[None]):
@@ -44,7 +44,7 @@ class UndoScreen(Dialog[None]):
         with Vertical(classes="dialog"):
             yield Static(_title(self._cells), id="question", markup=False)
             with VerticalScroll(can_focus=False):
-                yield Static("Comparing with what was before …", id="undo-changes", markup=False)
+                yield Static("Comparing with the state before …", id="undo-changes", markup=False)
             with Horizontal(classes="answers"):
                 yield Button("Keep (n)", id="no", compact=True)
                 yield Button("Undo (y)", id="yes", variant="warning", compact=True, disabled=True)

@@ -1,5 +1,4 @@
-"""What the living process notes by itself before a cell, because its fork could not tell it: positions in files, tables of polars, the memory of tensors,
-threads.
+"""What the kernel itself notes before a cell, because its fork could not tell: positions in files, polars tables, the memory of tensors, threads.
 
 A fork shares the position in a file. Polars never changes the data of a column that two tables share, so a second table keeps all of the first.
 """
@@ -26,7 +25,7 @@ class Back(NamedTuple):
 
 
 class Beside:
-    """The state of these objects at one time."""
+    """The state of such objects at one time."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._files: list[tuple[Any, Any]] = []
@@ -46,7 +45,7 @@ class Beside:
                 self._tables.append((value, value.clone()))
 
     def different(self) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
-        """What can be put back; objects that cannot, and why; threads that still run."""
+        """Return what can be put back, objects that cannot (with reasons), and threads that still run."""
         back = [found for found in (_table_back(value, then) for value, then in self._tables) if found is not None]
         back += [Back(value, _set_data(value, then), _set_data(value, value.data)) for value, then in self._tensors if not _same_memory(value, then)]
         kept = []
@@ -70,7 +69,7 @@ def _threads() -> dict[int, Any]:
 
 
 def _position(value: Any) -> Any:
-    """Whether a file is open, its position where it can be set, and for a file that is written how far that is; None where it is not known."""
+    """Return whether a file is open, its position if it can be set, and for a file being written how far it got; None if that is not known."""
     try:
         if value.closed:
             return (False, None, None)

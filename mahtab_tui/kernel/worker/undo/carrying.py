@@ -1,4 +1,4 @@
-"""States of objects on their way from a checkpoint to the living process. Objects that live on both sides go by address, all others by value."""
+"""Pickles states of objects for the way from a checkpoint to the kernel. Objects that live in both are sent by address, all others by value."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .part import ATOMS
 from .reducing import reduced
 
 _MISSING, _NAMESPACE = 0, 1
-"""What stands for them, where an address would."""
+"""Sent for them in place of an address."""
 
 
 def packed(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
-    """A value as bytes; `alive`: the addresses of what lives on both sides. Raises whatever an object raises that cannot be carried."""
+    """Pickle a value. alive: the addresses of the objects that live in both processes. Raises whatever an object that cannot be pickled raises."""
     pickle = late_import("pickle")
     harmless: dict[int, type] = {}
 
@@ -44,7 +44,7 @@ def packed(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes, at: Callable[[int], Any], namespace: dict[str, Any]) -> Any:
-    """The value again; `at`: the living object of an address. Raises whatever an object raises that cannot be made."""
+    """Unpickle a value. at: returns the living object at an address. Raises whatever an object that cannot be created raises."""
     pickle = late_import("pickle")
 
     class Unpickler(pickle.Unpickler):  # type: ignore[name-defined, misc]

@@ -1,4 +1,4 @@
-"""A forked process that stays as everything was, and answers questions about it. It never becomes the kernel, and it ends with it."""
+"""A forked process that keeps the state before a cell and answers questions about it. It never becomes the kernel, and it ends with the kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LENGTH = struct.Struct("!Q")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _LOWEST_FD = 500
-"""Out of the way of cells that count descriptors, or write to small ones."""
+"""High enough not to disturb cells that count descriptors or write to low ones."""
 
 Answer = Callable[[Any], Any]
 
@@ -29,14 +29,14 @@ class CheckpointError(Exception):
 
 
 class Checkpoint:
-    """A forked process, as the kernel knows it."""
+    """A forked process, as seen by the kernel."""
 
     def __init__(self, pid: int, fd: int) -> None:
         self.pid = pid
         self._fd = fd
 
     def ask(self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Any:
-        """What the process answers; `meanwhile` runs while it does its work. It is ended where it does not answer within the time.
+        """Ask the process, and return its answer; `meanwhile` runs while it works. The process is ended if it does not answer in time.
 
         Raises `CheckpointError`.
         """
@@ -58,7 +58,7 @@ class Checkpoint:
         return value
 
     def end(self) -> None:
-        """Kill it. `gone` tells when nothing of it is left: giving back much memory takes a while."""
+        """Kill it. `gone` tells when it is gone: freeing much memory takes a while."""
         if self._fd < 0:
             return
         try:
@@ -69,14 +69,14 @@ class Checkpoint:
         self._fd = -1
 
     def gone(self) -> bool:
-        """Whether it has ended and nothing of it is left."""
+        """Return whether it has ended and its memory is free."""
         try:
             return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
         except OSError:  # somebody else has waited for it
             return True
 
     def wait(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until it has ended and its memory is free."""
         try:
             os.waitpid(self.pid, 0)
         except OSError:  # somebody else has waited for it
@@ -84,7 +84,7 @@ class Checkpoint:
 
 
 def fork(answer: Answer) -> Checkpoint:
-    """Fork a checkpoint. `answer` makes answers to questions there. Raises `OSError`."""
+    """Fork a checkpoint. answer: answers questions in the forked process. Raises `OSError`."""
     ours, theirs = _channel()
     try:
         pid = fork_uninterrupted()
@@ -99,7 +99,7 @@ def fork(answer: Answer) -> Checkpoint:
 
 
 def fork_uninterrupted() -> int:
-    """Fork; the new process ignores interrupts, which are for the kernel and go to its whole group."""
+    """Fork a process that ignores interrupts: they are meant for the kernel, but reach its whole process group."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = -1
     try:
@@ -134,7 +134,7 @@ def _channel() -> tuple[int, int]:
 
 
 def _live(fd: int, answer: Answer) -> NoReturn:
-    """Answer questions until nobody asks any more. Nothing of the kernel's is run at the end, and nothing is flushed."""
+    """Answer questions until the kernel has gone. At the end no code of the kernel runs, and nothing is flushed."""
     try:
         gc.disable()
         sys.settrace(None)
@@ -165,7 +165,7 @@ def _answer(answer: Answer, question: bytes) -> bytes:
 
 
 def _first_to_go() -> None:
-    """Where memory runs out, Linux ends this process before others."""
+    """Let Linux end this process before others if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
             score.write("1000")
@@ -174,7 +174,7 @@ def _first_to_go() -> None:
 
 
 def _close_all_but(fd: int) -> None:
-    """Whoever waits for the end of a pipe or for a free port must not wait for us. What is printed here goes nowhere."""
+    """Close all descriptors, so that nobody waits for us at a pipe or a port. What is printed here is lost."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)

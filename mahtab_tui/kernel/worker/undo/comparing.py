@@ -1,4 +1,4 @@
-"""What a checkpoint tells: how everything was, and the state of what is different now."""
+"""Questions to a checkpoint and its answers: how the objects were, and the earlier states of those that differ now."""
 
 from __future__ import annotations
 
@@ -15,71 +15,71 @@ from .kinds import Kinds
 from .part import ATOMS
 
 MENTIONED = 20.0
-"""Seconds for walking through what a cell mentions, in each process."""
+"""Seconds that each process has to walk through what a cell mentions."""
 OTHERS = 2.0
 """Seconds for everything else."""
 
 
 class Roots(NamedTuple):
-    """Where the walk begins."""
+    """The objects where a walk begins."""
 
     names: dict[str, Any]
     """The names before the cell."""
     kept: Sequence[Any]
-    """Objects that are kept alive, so that each address is of the same object in both processes."""
+    """Objects that both processes keep alive, so that an address means the same object in both."""
 
 
-class Described(NamedTuple):
-    """Everything as it was."""
+class Survey(NamedTuple):
+    """All objects as they were when the checkpoint was forked."""
 
     rows: bytes
     """See `Table`."""
     unseen: list[str]
-    """Names that time did not suffice for."""
+    """Names for which there was not enough time."""
 
 
-class Wanted(NamedTuple):
-    """What the living process wants to know of what is different."""
+class StateRequest(NamedTuple):
+    """Asks a checkpoint for the earlier states of objects that differ now."""
 
     alive: bytes
-    """The addresses of the same objects, eight bytes each."""
+    """The addresses of objects that live in both processes, eight bytes each."""
     changed: bytes
-    """Of these, the ones whose state is different."""
+    """The addresses of those whose state differs."""
     written: bytes
-    """Of these, the ones whose memory is different."""
+    """The addresses of those whose memory differs."""
     names: list[str]
     """Names to describe."""
 
 
-class Carried(NamedTuple):
-    """What is different, as it was."""
+class States(NamedTuple):
+    """The earlier states of objects that differ now."""
 
     payload: bytes
-    """Pairs: the address of an object that is the same, and the values of each part that can change; or a name, and its object that is gone."""
+    """Pairs: the address of a living object and the values of each part that can change, or a name and its object, which is gone."""
     changed: list[str]
-    """Names, and modules of the user's own, whose objects are different inside."""
+    """Names, and modules of the user, whose objects differ inside."""
     lost: list[tuple[str, str]]
-    """Names whose objects cannot be carried, and why."""
+    """Names whose objects cannot be carried over, with reasons."""
     variables: dict[str, dict[str, Any]]
-    """How the names that changed, and the names that were asked for, were described."""
+    """Descriptions of the names that differ, and of those that were asked for, as they were."""
 
 
 class Witness:
-    """Answers from a checkpoint. Made where it is forked, and works in the forked process."""
+    """Answers questions in a checkpoint. It is made before the fork and used in the forked process."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._graph: Graph
         self._roots: Roots
 
-    def describe(self, roots: Roots, first: Iterable[str]) -> Described:
-        """Walk from these roots, the names of `first` before the others."""
+    def describe(self, roots: Roots, first: Iterable[str]) -> Survey:
+        """Walk from the roots, beginning with the names in `first`."""
         self._roots, self._graph = roots, Graph(Kinds(self._namespace))
         unseen = walk(self._graph, roots, first)
-        return Described(Table.of(self._graph).rows.tobytes(), unseen)
+        return Survey(Table.of(self._graph).rows.tobytes(), unseen)
 
-    def carry(self, wanted: Wanted) -> Carried:
-        """The state of what is different."""
+    def carry(self, wanted: StateRequest) -> States:
+        """Return the earlier states of what differs."""
         nodes, names = self._graph.nodes, self._roots.names
         alive = set(addresses(wanted.alive))
         changed = set(addresses(wanted.changed))
@@ -99,7 +99,7 @@ class Witness:
         gone = {name: value for name, value in names.items() if id(value) in nodes and id(value) not in alive}
         payload, lost = self._packed(states, gone, alive, holders)
         asked = [name for name in {*inside, *wanted.names} if name in names]
-        return Carried(payload, inside, lost, {name: described(name, names[name]) for name in asked})
+        return States(payload, inside, lost, {name: described(name, names[name]) for name in asked})
 
     def _state(self, value: Any) -> list[list[Any]]:
         return [part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None]
@@ -107,7 +107,7 @@ class Witness:
     def _packed(
         self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], holders: dict[int, list[int]]
     ) -> tuple[bytes, list[tuple[str, str]]]:
-        """The states as bytes, without those that cannot be written, and the names that have these inside."""
+        """Return the states as bytes, and the names that hold a state that cannot be written, with the reason."""
         things: list[tuple[Any, Any]] = [*states.items(), *gone.items()]
 
         def write(thing: Any) -> bytes:
@@ -128,13 +128,13 @@ class Witness:
         return whole, list(lost.items())
 
     def _labels(self, reached: set[int]) -> list[str]:
-        """The names, and what else is shared, whose objects are among these."""
+        """Return the names, and other labels, of the given objects."""
         named = [*self._roots.names.items(), *self._graph.kinds.shared]
         return [name for name, value in named if id(value) in reached]
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
-    """Walk from the names that cells mention, then from all others; returns the names that the time did not suffice for."""
+    """Walk from the names that cells mention, then from all others; return the names for which there was not enough time."""
     names = roots.names
     early = [name for name in dict.fromkeys(first) if name in names]
     left = _walk_names(graph, {name: names[name] for name in early}, MENTIONED)
@@ -152,7 +152,7 @@ def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str
 
 
 def addresses(data: bytes) -> array[int]:
-    """The numbers that were packed."""
+    """Unpack addresses."""
     found = array("q")
     found.frombytes(data)
     return found

@@ -1,7 +1,7 @@
 """The objects that can be reached from a namespace, and the state of each as two numbers.
 
-A checkpoint and the living process walk the same objects, which have the same addresses in both: the checkpoint is a fork. What has another state
-was changed.
+A checkpoint and the kernel walk the same objects, which have the same addresses in both, because the checkpoint is a fork. An object whose state
+differs has been changed.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ class Node(NamedTuple):
 
     value: Any
     fixed: int
-    """What of its state can never change in place, as a number."""
+    """The part of its state that can never change in place, as a number."""
     loose: int
-    """What of its state can change in place, as a number."""
+    """The part of its state that can change in place, as a number."""
     children: tuple[int, ...]
     """The addresses of the objects that it holds."""
     block: Block | None
 
 
 class Graph:
-    """The objects that were reached, by address. They are kept alive by this."""
+    """The objects that were reached, by address. The graph keeps them alive."""
 
     def __init__(self, kinds: Kinds, states: bool = True) -> None:
-        """states: whether the objects' states are wanted, and not only the objects."""
+        """states: whether to compute the objects' states too."""
         self._states = states
         self.kinds = kinds
         self.nodes: dict[int, Node] = {}
 
     def add(self, roots: Iterable[Any], until: float = float("inf"), most: float = float("inf")) -> bool:
-        """Walk through everything that can be reached; False where the time (`time.monotonic`) or the number of objects did not suffice."""
+        """Walk through everything that can be reached; return False if the time (`time.monotonic`) or the number of objects did not suffice."""
         pending = [root for root in roots if id(type(root)) not in ATOMS]
         nodes = self.nodes
         count = 0
@@ -59,12 +59,12 @@ class Graph:
         return True
 
     def forget_weak_references(self) -> None:
-        """Before the objects go, where some do: a weak reference that goes first does not call back into what was put back."""
+        """Drop weak references before the objects, so that their callbacks do not run on what was restored."""
         for address in [address for address, node in self.nodes.items() if descends(type(node.value), weakref.ref)]:
             del self.nodes[address]
 
     def to_keep(self) -> list[Any]:
-        """The objects, to be kept alive; weak references last, because a list lets go of its last items first (see `forget_weak_references`)."""
+        """Return the objects, to be kept alive. Weak references come last, because a list drops its last items first (see `forget_weak_references`)."""
         objects: list[Any] = []
         weak: list[Any] = []
         for node in self.nodes.values():
@@ -75,7 +75,7 @@ class Graph:
         return objects + weak
 
     def holders(self) -> dict[int, list[int]]:
-        """The objects that have each object inside, by address."""
+        """Return, for each object, the objects that hold it, by address."""
         found: dict[int, list[int]] = {}
         for address, node in self.nodes.items():
             for child in node.children:
@@ -107,7 +107,7 @@ class Graph:
 
 
 def _encoded(part: Part, values: Values) -> bytes:
-    """The values as bytes: equal for equal plain values, and for the same other objects."""
+    """Return values as bytes that are equal if plain values are equal and all others are the same objects."""
     kinds = set(map(id, map(type, values)))
     if not kinds <= ATOMS:
         values = [value if id(type(value)) in ATOMS else (id(value),) for value in values]
@@ -118,7 +118,7 @@ def _encoded(part: Part, values: Values) -> bytes:
 
 
 class Table(NamedTuple):
-    """A graph as numbers, to be sent: one row for each object."""
+    """A graph as numbers that can be sent: one row for each object."""
 
     rows: array[int]
     """Address, address of the type, fixed, loose, address and size of its memory: six numbers each."""
@@ -133,7 +133,7 @@ class Table(NamedTuple):
 
 
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:
-    """These objects, and all that have one of them inside."""
+    """Return the given objects, and all that hold one of them, directly or not."""
     reached = set(start)
     pending = list(reached)
     while pending:

@@ -1,7 +1,6 @@
 """Objects that stand for something outside Python: threads, locks, processes, connections, files, and code that is half-way through.
 
-They are never changed by an undo, and what is in them is not looked at. Only a sign of how far they are is compared; where it is another one, they
-are named as not restored.
+An undo never changes them or looks inside. It compares only a sign of how far they have got; if that differs, they are named as not restored.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from ..statics import MISSING, module_of, mro_of, own_dict
 from .part import Part, Values
 
 
-class Guarded(NamedTuple):
+class GuardedKind(NamedTuple):
     """A kind of object that an undo leaves alone."""
 
     modules: tuple[str, ...]
-    """Where its classes are defined: the modules, and what is inside these packages."""
+    """The modules and packages that define its classes."""
     names: tuple[str, ...]
-    """The classes; all of these modules where it is empty."""
+    """The names of the classes; empty for all classes of these modules."""
     what: str
-    """One of them, in words."""
+    """What to call one of them."""
     sign: Callable[[Any], Values]
     reason: str
     """Why an undo leaves it alone."""
@@ -48,49 +47,49 @@ def _nothing(value: Any) -> Values:
 
 MOVED_ON = "it has moved on, and cannot be set back"
 _GUARDED = (
-    Guarded(("builtins",), ("generator", "coroutine", "async_generator"), "a generator or coroutine", _generator, MOVED_ON),
-    Guarded(("_thread",), ("lock", "LockType"), "a lock", _called("locked"), "it was taken or released"),
-    Guarded(("_thread",), ("RLock",), "a lock", lambda value: [repr(value).partition(" object")[0]], "it was taken or released"),
-    Guarded(
+    GuardedKind(("builtins",), ("generator", "coroutine", "async_generator"), "a generator or coroutine", _generator, MOVED_ON),
+    GuardedKind(("_thread",), ("lock", "LockType"), "a lock", _called("locked"), "it was taken or released"),
+    GuardedKind(("_thread",), ("RLock",), "a lock", lambda value: [repr(value).partition(" object")[0]], "it was taken or released"),
+    GuardedKind(
         ("threading",),
         ("Thread", "Timer", "_MainThread", "_DummyThread"),
         "a thread",
         _called("is_alive"),
-        "a thread that has ended or was started stays so",
+        "a thread that was started or has ended cannot be set back",
     ),
-    Guarded(("threading",), ("Event",), "an event of threads", _called("is_set"), "it was set or cleared"),
-    Guarded(
+    GuardedKind(("threading",), ("Event",), "an event of threads", _called("is_set"), "it was set or cleared"),
+    GuardedKind(
         ("threading", "_thread", "multiprocessing", "queue", "_queue"),
         (),
         "what threads or processes share",
         _nothing,
         "it is shared with other threads or processes",
     ),
-    Guarded(("concurrent.futures",), ("Future",), "a future", _called("done"), MOVED_ON),
-    Guarded(("concurrent.futures",), (), "a pool of threads or processes", _fields("_shutdown"), "it was shut down"),
-    Guarded(("asyncio", "_asyncio"), ("Task", "Future"), "a task", _called("done"), MOVED_ON),
-    Guarded(("asyncio", "_asyncio", "contextvars", "_contextvars"), (), "a part of the event loop", _nothing, "it belongs to the event loop"),
-    Guarded(("subprocess",), ("Popen",), "a process", _fields("returncode"), "the process has ended"),
-    Guarded(("socket", "_socket", "ssl", "_ssl"), (), "a connection", _nothing, "a connection cannot be set back"),
-    Guarded(
+    GuardedKind(("concurrent.futures",), ("Future",), "a future", _called("done"), MOVED_ON),
+    GuardedKind(("concurrent.futures",), (), "a pool of threads or processes", _fields("_shutdown"), "it was shut down"),
+    GuardedKind(("asyncio", "_asyncio"), ("Task", "Future"), "a task", _called("done"), MOVED_ON),
+    GuardedKind(("asyncio", "_asyncio", "contextvars", "_contextvars"), (), "a part of the event loop", _nothing, "it belongs to the event loop"),
+    GuardedKind(("subprocess",), ("Popen",), "a process", _fields("returncode"), "the process has ended"),
+    GuardedKind(("socket", "_socket", "ssl", "_ssl"), (), "a connection", _nothing, "a connection cannot be set back"),
+    GuardedKind(
         ("sqlite3", "_sqlite3"),
         ("Connection",),
         "a connection",
         _fields("total_changes", "in_transaction"),
         "what was written to the database stays",
     ),
-    Guarded(("sqlite3", "_sqlite3", "duckdb", "_duckdb"), (), "a connection", _nothing, "a connection cannot be set back"),
-    Guarded(("io", "_io", "_pyio", "tempfile", "selectors", "mmap"), (), "an open file", _nothing, "what was written to a file stays"),
-    Guarded(("functools",), ("_lru_cache_wrapper",), "a cached function", lambda value: list(value.cache_info()), "what it remembers stays"),
-    Guarded(("builtins",), ("frame", "traceback"), "a frame or traceback", _nothing, "it cannot be set back"),
+    GuardedKind(("sqlite3", "_sqlite3", "duckdb", "_duckdb"), (), "a connection", _nothing, "a connection cannot be set back"),
+    GuardedKind(("io", "_io", "_pyio", "tempfile", "selectors", "mmap"), (), "an open file", _nothing, "what was written to a file stays"),
+    GuardedKind(("functools",), ("_lru_cache_wrapper",), "a cached function", lambda value: list(value.cache_info()), "what it remembers stays"),
+    GuardedKind(("builtins",), ("frame", "traceback"), "a frame or traceback", _nothing, "it cannot be set back"),
 )
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
-"""Of `io`, but no files."""
+"""Classes of `io` that are no files."""
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
-def guarded(cls: type) -> Guarded | None:
-    """The kind of a class that is left alone, by its bases; None for others."""
+def guarded(cls: type) -> GuardedKind | None:
+    """Return the kind of a class that an undo leaves alone, judged by its bases; None for others."""
     bases = mro_of(cls)[:-1]
     if any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
         return None
@@ -102,19 +101,19 @@ def guarded(cls: type) -> Guarded | None:
     return None
 
 
-def sign_of(cls: type, kind: Guarded) -> Part:
-    """How far an object of this class is, as a part that never changes in place; of a derived class with its attributes."""
+def sign_of(cls: type, kind: GuardedKind) -> Part:
+    """Return the sign of how far an object has got, as a part that never changes in place; for derived classes with their attributes."""
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part("sign", kind.sign, None)
     return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)
 
 
-def has_sign(kind: Guarded) -> bool:
-    """Whether it can be told how far its objects are; files have their positions noted."""
+def has_sign(kind: GuardedKind) -> bool:
+    """Return whether there is a sign of how far its objects have got. For files, positions are noted instead."""
     return kind.sign is not _nothing or "io" in kind.modules
 
 
 def reason_for(value: Any) -> str:
-    """Why an object cannot be carried; empty where nothing is known."""
+    """Return why an object cannot be carried over; empty if nothing is known."""
     kind = guarded(type(value))
     return "" if kind is None else kind.reason

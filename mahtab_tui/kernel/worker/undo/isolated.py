@@ -1,4 +1,4 @@
-"""Writing objects in a further forked process, since that may run the user's own code: it may raise, hang, print, start threads, or end the process."""
+"""Writes objects in another forked process, because this may run the user's code, which may raise, hang, print, start threads, or end the process."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .guarded import reason_for
 _HEAD = struct.Struct("!BQ")
 _GOOD, _BAD = 1, 0
 ALL = 10.0
-"""Seconds for writing everything at once."""
+"""Seconds for writing all objects at once."""
 EACH = 2.0
-"""Seconds for one thing, where all at once failed."""
+"""Seconds for writing one object, if writing all at once failed."""
 TOGETHER = 20.0
-"""Seconds for all of them, one by one."""
+"""Seconds for writing all of them one by one."""
 
 Write = Callable[[Any], bytes]
 
 
 def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
-    """All the things at once as bytes; or None, and for each of them why it could not be written, or an empty text where it could."""
+    """Return all objects together as bytes; or None, and for each one why it could not be written, which is empty if it could."""
     (whole,) = attempts([list(things)], write, lambda _: ALL, ALL)
     if isinstance(whole, bytes):
         return whole, []
@@ -51,7 +51,7 @@ def attempts(things: Sequence[Any], write: Write, each: Callable[[Any], float], 
 
 
 def _run(things: Sequence[Any], write: Write, each: Callable[[Any], float], until: float) -> Iterator[bytes | str]:
-    """The results up to the first thing that hangs, or that ends the process."""
+    """Return the results up to the first object that hangs or ends the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
     if pid == 0:
@@ -96,7 +96,7 @@ class NotWrittenError(Exception):
 
 
 def refuse(value: Any) -> None:
-    """Raises where an object cannot be carried over, whatever its class says."""
+    """Raise if an object cannot be carried over, whatever its class says."""
     reason = reason_for(value)
     if reason:
         raise NotWrittenError(reason)

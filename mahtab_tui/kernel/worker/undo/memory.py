@@ -1,4 +1,4 @@
-"""The memory of arrays: what of it has changed since a fork, and how it was in the forked process.
+"""The memory of arrays: which parts have changed since a fork, and their contents in the forked process.
 
 Both processes have the same addresses. Linux tells which pages a process shares with nobody (bit 56 of `/proc/self/pagemap`): one that is still
 shared with a forked process was not written since. This is a hundred times faster than comparing.
@@ -15,7 +15,7 @@ from .tables import Block
 
 PAGE = 4096
 CHUNK = 256 * 1024
-"""Bytes that are compared or copied at a time: what fits in a processor's cache."""
+"""Bytes that are compared or copied at a time; they fit into a processor's cache."""
 
 _SHARED = b"\x80"
 """The highest byte of a page's entry: present, anonymous, shared."""
@@ -30,19 +30,19 @@ class Span(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """What was written between two forks."""
+    """The memory that was written between two forks."""
 
     seen: frozenset[Block]
-    """The blocks that were looked at."""
+    """The blocks that were examined."""
     written: list[Span]
 
 
 class UnreadableMemoryError(Exception):
-    """Memory of another process cannot be read."""
+    """The memory of another process cannot be read."""
 
 
 def written(blocks: Iterable[Block]) -> list[Span]:
-    """The parts of these blocks that may have been written since the last fork."""
+    """Return the parts of blocks that may have been written since the last fork."""
     spans: list[Span] = []
     try:
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
@@ -61,7 +61,7 @@ def written(blocks: Iterable[Block]) -> list[Span]:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The same bytes, in order and none twice."""
+    """Sort spans, and merge those that overlap."""
     result: list[Span] = []
     for span in sorted(spans):
         if result and span.start <= result[-1].end:
@@ -72,13 +72,13 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def inside(spans: list[Span], block: Block) -> list[Span]:
-    """The parts of sorted spans that lie in a block."""
+    """Return the parts of sorted spans that lie in a block."""
     end = block.address + block.size
     return [Span(max(span.start, block.address), min(span.end, end)) for span in spans if span.start < end and span.end > block.address]
 
 
 def since(intervals: list[Interval], blocks: Iterable[Block]) -> dict[Block, list[Span]]:
-    """The parts of each block that may have been written in these intervals and since the last fork."""
+    """Return the parts of each block that may have been written in these intervals and since the last fork."""
     blocks = list(blocks)
     spans = merged([*written(blocks), *(span for interval in intervals for span in interval.written)])
     return {
@@ -92,7 +92,7 @@ class _Vector(ctypes.Structure):
 
 
 class OtherProcess:
-    """The memory of a forked process. Its methods raise `UnreadableMemoryError` where Linux does not allow it, or where the process is gone."""
+    """The memory of a forked process. Its methods raise `UnreadableMemoryError` if Linux does not allow it, or if the process has ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -100,7 +100,7 @@ class OtherProcess:
         self._buffer = ctypes.create_string_buffer(CHUNK)
 
     def differs(self, span: Span) -> bool:
-        """Whether a part of memory differs from ours."""
+        """Return whether a part of its memory differs from ours."""
         return any(self._differs(here, size) for here, size in _chunks(span))
 
     def copy(self, span: Span, to: int) -> None:

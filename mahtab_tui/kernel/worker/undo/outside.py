@@ -1,4 +1,4 @@
-"""What a cell does outside the kernel's memory, which no undo takes back: files, programs, connections. It is noted by name."""
+"""Notes by name what a cell does outside the kernel, which no undo takes back: files, programs, connections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, NamedTuple
 
 MOST = 20
-"""Deeds of one cell that are noted by name."""
+"""Maximum number of deeds that are noted for one cell."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OURS = ("/dev/", "/proc/", "/sys/")
@@ -14,20 +14,20 @@ _CACHES = ("__pycache__", f"{os.sep}.cache{os.sep}")
 
 
 class NotRestored(NamedTuple):
-    """Something that stays as it is."""
+    """Something that an undo leaves as it is."""
 
     name: str
     reason: str
 
 
 class Deeds:
-    """What was done outside since a cell began. The interpreter's audit events tell."""
+    """What was done outside since a cell began, from the interpreter's audit events."""
 
     def __init__(self) -> None:
         self.noted: dict[NotRestored, None] = {}
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit event. Runs wherever it happens, so it does little, and never raises."""
+        """Take in an audit event. This runs wherever the event happens, so it does little and never raises."""
         read = _EVENTS.get(event)
         if read is None or len(self.noted) > MOST:
             return
@@ -43,7 +43,7 @@ def _opened(args: tuple[Any, ...]) -> NotRestored | None:
     path, mode, flags = args
     if type(path) is int or not (_writes(mode) if type(mode) is str else flags & _WRITES):
         return None
-    return _file(path, "the file was opened for writing, and stays as it is now")
+    return _file(path, "this file was opened for writing; it stays as it is now")
 
 
 def _writes(mode: str) -> bool:
@@ -61,22 +61,24 @@ def _about_file(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
 
 def _connected(args: tuple[Any, ...]) -> NotRestored:
     address = args[1]
-    return NotRestored(":".join(map(str, address[:2])) if type(address) is tuple else str(address), "what was sent over this connection stays sent")
+    return NotRestored(
+        ":".join(map(str, address[:2])) if type(address) is tuple else str(address), "what was sent over this connection cannot be taken back"
+    )
 
 
 def _program(args: tuple[Any, ...]) -> NotRestored:
     command = args[1] if len(args) > 1 else args[0]
     words = command if type(command) in (list, tuple) else [command]
-    return NotRestored(" ".join(map(os.fsdecode, words))[:80], "what this program has done stays")
+    return NotRestored(" ".join(map(os.fsdecode, words))[:80], "this program was started; what it has done stays")
 
 
 _EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
     "open": _opened,
-    "os.remove": _about_file("the file was removed, and stays so"),
-    "os.rename": _about_file("it was renamed, and stays so"),
-    "os.mkdir": _about_file("the folder was made, and stays"),
-    "os.rmdir": _about_file("the folder was removed, and stays so"),
-    "os.truncate": _about_file("the file was cut, and stays so"),
+    "os.remove": _about_file("this file was removed, and does not come back"),
+    "os.rename": _about_file("this was renamed, and keeps its new name"),
+    "os.mkdir": _about_file("this folder was created, and stays"),
+    "os.rmdir": _about_file("this folder was removed, and does not come back"),
+    "os.truncate": _about_file("this file was truncated, and stays so"),
     "socket.connect": _connected,
     "subprocess.Popen": _program,
     "os.system": _program,

@@ -1,4 +1,4 @@
-"""Which modules are the user's own: their state is undone as the namespace is. A library's is not: it notes much that must stay."""
+"""Finds the user's own modules. Their state is undone like the namespace; that of libraries is not, since much of it must stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..statics import is_module, own_dict
 
 
 def own_modules() -> dict[str, ModuleType]:
-    """The modules, by name, that lie neither in the standard library nor where packages are installed."""
+    """Return the modules, by name, that are neither in the standard library nor among installed packages."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = tuple(os.path.join(place, "") for place in {*places, *map(os.path.realpath, places), ours} if place)

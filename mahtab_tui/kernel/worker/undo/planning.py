@@ -1,4 +1,4 @@
-"""What has to be done to go back to a step: by names, by a fork, and by what the living process noted."""
+"""Plans how to go back to a step: from its names, its checkpoint, and what the kernel noted itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UndoError(Exception):
 
 
 class Planner:
-    """Makes plans for the namespace as it is now."""
+    """Makes plans from the namespace as it is now."""
 
     def __init__(self, namespace: dict[str, Any], kinds: Kinds, intervals: dict[int, Interval], ended: list[Checkpoint]) -> None:
         """intervals: what was written before the fork of a step (by serial). ended: takes checkpoints that do not answer any more."""
@@ -33,7 +33,7 @@ class Planner:
         self._ended = ended
 
     def plan(self, step: Step, steps: list[Step]) -> Plan:
-        """What makes everything as it was before a step, one of these in order. Raises `UndoError`, and what making an object raises."""
+        """Plan how to restore the state before a step. steps: all steps, in order. Raises `UndoError`, and whatever creating an object raises."""
         later = steps[steps.index(step) :]
         at = next((each for each in later if each.checkpoint is not None), None)
         before_at = later if at is None else later[: later.index(at)]
@@ -45,7 +45,7 @@ class Planner:
         return _with_patches(self._with_beside(plan, noted, stays), later)
 
     def _compared(self, step: Step, at: Step | None, later: list[Step]) -> Plan:
-        """The plan as far as the fork of `at` knows."""
+        """Plan what the checkpoint of `at` can tell."""
         if at is None or at.checkpoint is None:
             return Plan(step.names, [], [], [], [], [], {}, Graph(self._kinds))
         intervals = [interval for serial, interval in self._intervals.items() if serial > at.serial]
@@ -58,7 +58,7 @@ class Planner:
             raise UndoError(f"{error} Nothing was changed.") from None
 
     def _with_beside(self, plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
-        """The plan, with what the living process has noted by itself before the first cell that can have changed something in place."""
+        """Add what the kernel itself noted before the first cell that may have changed an object in place."""
         steps: list[tuple[Apply, Apply]] = []
         inside = list(plan.inside)
         if noted is not None and noted.process is not None:
@@ -77,7 +77,7 @@ class Planner:
 
 
 def _with_patches(plan: Plan, later: list[Step]) -> Plan:
-    """The plan, with the attributes of libraries' modules as they were before the first cell that set them."""
+    """Add the attributes of libraries' modules as they were before the first cell that set them."""
     first: dict[tuple[int, str], Patch] = {}
     for each in later:
         for patch in each.patches:
@@ -98,7 +98,7 @@ def _set(patch: Patch, value: Any) -> Apply:
 
 
 def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
-    """The names that have an object inside."""
+    """Return the names through which an object can be reached."""
     reached = ancestors([id(value)], holders)
     return [name for name, held in plan.names.items() if id(held) in reached]
 

@@ -1,4 +1,4 @@
-"""What is undone beside the namespace and needs no fork: environment, working directory, import path, random numbers, warning filters."""
+"""State of the process that is undone too and needs no fork: environment, working directory, import path, random numbers, warning filters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .part import Apply
 
 
 class Setting(NamedTuple):
-    """One thing of the process that code can set."""
+    """One part of the process's state that code can set."""
 
     label: str
     read: Callable[[], Any]
-    """As plain values that compare; None where it is not there."""
+    """Reads it as plain values that can be compared; None if it does not exist."""
     write: Callable[[Any], object]
 
 
@@ -95,14 +95,14 @@ _SETTINGS = (
 
 
 class ProcessState:
-    """All of it at one time."""
+    """All settings at one time."""
 
     def __init__(self) -> None:
         self._values = [_read(setting) for setting in _SETTINGS]
         self._modules = len(_libraries())
 
     def different(self) -> list[tuple[Setting, Any, Any]]:
-        """What is different now: the setting, its value then, and its value now."""
+        """Return each setting that differs now, its value then, and its value now."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
         different = [(setting, then, now) for setting, then, now in found if then is not None and then != now]
         if len(_libraries()) != self._modules:  # libraries that were loaded have set some, and will not do so again
@@ -111,13 +111,13 @@ class ProcessState:
 
 
 def _libraries() -> set[str]:
-    """The packages that are loaded and do not belong to Python."""
+    """Return the loaded packages that do not belong to the standard library."""
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return {name.partition(".")[0] for name in list(sys.modules)} - standard
 
 
 def steps_back(different: list[tuple[Setting, Any, Any]]) -> list[tuple[Apply, Apply]]:
-    """For each what puts it back, and what takes that back."""
+    """Return for each setting a function that puts it back, and one that reverses this."""
     return [_both(setting, then, now) for setting, then, now in different]
 
 

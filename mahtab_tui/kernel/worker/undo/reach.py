@@ -30,7 +30,7 @@ _PLAIN = (
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
-    """Whether a cell can change anything but which objects its names stand for. Not if it only computes with plain values, as ``1 + 1`` does."""
+    """Return whether a cell can change more than which objects its names refer to. It cannot if it only computes with plain values, as ``1 + 1`` does."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load) and id(type(namespace.get(node.id, namespace))) not in ATOMS:
@@ -48,11 +48,11 @@ class Patch(NamedTuple):
     label: str
     attribute: str
     then: Any
-    """What it was; `MISSING` where there was nothing."""
+    """Its value before the cell; `MISSING` if there was none."""
 
 
 def patches(tree: ast.Module, namespace: dict[str, Any]) -> Iterator[Patch]:
-    """The attributes of modules that a cell sets or deletes, as they are before it."""
+    """Yield the attributes of modules that a cell sets or deletes, as they are before it."""
     for node in ast.walk(tree):
         attribute, target = "", None
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -66,7 +66,7 @@ def patches(tree: ast.Module, namespace: dict[str, Any]) -> Iterator[Patch]:
 
 
 def _module_at(node: ast.expr | None, namespace: dict[str, Any]) -> Any:
-    """The module that an expression like ``package.module`` stands for; None where it is something else. Runs no code."""
+    """Return the module that an expression like ``package.module`` refers to; None if it is something else. Runs no code."""
     if isinstance(node, ast.Name):
         found = namespace.get(node.id)
     elif isinstance(node, ast.Attribute):
@@ -77,7 +77,7 @@ def _module_at(node: ast.expr | None, namespace: dict[str, Any]) -> Any:
 
 
 def names_in(codes: tuple[types.CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:
-    """The names of a namespace that code mentions, and that the functions mention which it mentions, and so on."""
+    """Return the names that code mentions, those that functions of these names mention, and so on."""
     found: dict[str, None] = {}
     pending = [name for code in codes for name in _names(code)]
     while pending:

@@ -1,4 +1,4 @@
-"""Putting a state back: first all of it is fetched and made ready, then it is put in place by steps that can be taken back."""
+"""Restores a state. First everything is fetched and prepared; then it is put in place by steps that can be reversed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..statics import MISSING
 from ..variables import HIDDEN, described
 from .carrying import unpacked
 from .checkpoint import Checkpoint
-from .comparing import Carried, Described, Roots, Wanted, walk
+from .comparing import Roots, StateRequest, States, Survey, walk
 from .graph import Graph
 from .kinds import Kinds
 from .memory import Interval, OtherProcess, Span, since
@@ -20,15 +20,15 @@ from .part import Apply
 from .tables import Block, block_of
 
 ANSWERING = 60.0
-"""Seconds for an answer of a checkpoint, after which it counts as lost."""
+"""Seconds to wait for a checkpoint's answer; after that it counts as lost."""
 
 
 MAKING = 10.0
-"""Seconds for making objects again, and for making ready what puts them in place: that may run the user's own code."""
+"""Seconds for creating objects again and preparing the steps, which may run the user's own code."""
 
 
 class Copy(NamedTuple):
-    """Memory of an array that was written."""
+    """Memory of an array to copy back."""
 
     array: Any
     block: Block
@@ -37,26 +37,26 @@ class Copy(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Everything that brings a state back."""
+    """All that is needed to restore a state."""
 
     names: dict[str, Any]
     """The namespace as it was."""
     states: list[tuple[Any, list[list[Any]]]]
-    """Objects, and the values of their parts."""
+    """Objects to restore, with the values of their parts."""
     copies: list[Copy]
     beside: list[tuple[Apply, Apply]]
-    """What else is put back: for each what does so, and what takes that back."""
+    """Other steps: for each, the function that does it and the one that reverses it."""
     inside: list[str]
-    """Names whose objects change inside."""
+    """Names whose objects will change inside."""
     not_restored: list[NotRestored]
     variables: dict[str, dict[str, Any]]
-    """How those names will be described."""
+    """The descriptions that those names will have."""
     graph: Graph
-    """Holds what is needed until the end."""
+    """Keeps the objects alive until the end."""
 
 
 class Comparison:
-    """The living process against one checkpoint."""
+    """Compares the kernel with one checkpoint."""
 
     def __init__(self, namespace: dict[str, Any], roots: Roots, first: Iterable[str]) -> None:
         self._namespace = namespace
@@ -65,13 +65,13 @@ class Comparison:
         self._graph = Graph(Kinds(namespace))
 
     def plan(self, serial: int, checkpoint: Checkpoint, intervals: list[Interval], rebound: list[str]) -> Plan:
-        """Compare, and fetch what is different. intervals: between the checkpoint and the last fork. Raises what making an object raises."""
+        """Compare, and fetch what differs. intervals: those between the checkpoint and the last fork. Raises whatever creating an object raises."""
         unseen: set[str] = set()
 
         def walk_here() -> None:
             unseen.update(walk(self._graph, self._roots, self._first))
 
-        told = Described(*checkpoint.ask(("describe", serial, self._first), ANSWERING, walk_here))
+        told = Survey(*checkpoint.ask(("describe", serial, self._first), ANSWERING, walk_here))
         unseen.update(told.unseen)
         rows = array("q")
         rows.frombytes(told.rows)
@@ -81,8 +81,8 @@ class Comparison:
         copies = [copy._replace(spans=_different(other, spans[copy.block])) for copy in copies]
         copies = [copy for copy in copies if copy.spans] + moved
         memory = array("q", [id(copy.array) for copy in copies])
-        wanted = Wanted(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
-        carried = Carried(*checkpoint.ask(("carry", *wanted), ANSWERING))
+        wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
+        carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
         nodes = self._graph.nodes
         pairs = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, self._namespace))
         gone = {key: value for key, value in pairs if type(key) is str}
@@ -99,7 +99,7 @@ class Comparison:
         )
 
     def _match(self, rows: array[int]) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
-        """The same objects; those of them whose state differs; arrays that lie where they lay, and arrays that lie elsewhere."""
+        """Return the objects that live in both processes, those whose state differs, arrays at the same place, and arrays that have moved."""
         alive, changed = array("q"), array("q")
         stayed: list[Copy] = []
         moved: list[Copy] = []
@@ -124,7 +124,7 @@ def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
 
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:
-    """Put everything in place. Raises what went wrong, and then all is as it was."""
+    """Put everything in place. If a step raises an exception, reverse all steps and raise it."""
     ready = plan.beside + within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
     before = dict(namespace)
     done: list[Apply] = []
@@ -168,7 +168,7 @@ Change = dict[str, Any]
 
 
 def changes(plan: Plan, namespace: dict[str, Any]) -> list[Change]:
-    """What carrying it out does to each name."""
+    """Return what carrying out the plan does to each name."""
     found: list[Change] = []
     inside_names = set(plan.inside)
     for name in dict.fromkeys((*namespace, *plan.names)):
@@ -197,5 +197,5 @@ def changes(plan: Plan, namespace: dict[str, Any]) -> list[Change]:
 
 
 def differing_names(namespace: dict[str, Any], names: dict[str, Any], same: Callable[[Any, Any], bool] = lambda a, b: a is b) -> list[str]:
-    """Names that stand for another object, or for none."""
+    """Return the names that now refer to another object, or to none."""
     return [name for name, value in names.items() if not same(namespace.get(name, MISSING), value)]

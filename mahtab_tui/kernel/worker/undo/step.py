@@ -23,10 +23,10 @@ class Step:
         self.kept: list[Any] = []
         self.touched: tuple[str, ...] = ()
         self.changes_inside = False
-        """The cell can have changed something in place."""
+        """Whether the cell may have changed an object in place."""
         self.checkpoint: Checkpoint | None = None
         self.blocks: frozenset[Block] = frozenset()
-        """The memory of arrays that there were."""
+        """The memory of the arrays that existed."""
         self.process: ProcessState | None = None
         self.beside: Beside | None = None
         self.patches: list[Patch] = []
@@ -37,7 +37,7 @@ class Step:
         """Why there is no checkpoint."""
 
     def end(self) -> list[Checkpoint]:
-        """The checkpoint is not needed any more; returns it until nothing of it is left."""
+        """End the checkpoint; return it, so that the caller can wait until its memory is free."""
         ended, self.checkpoint = self.checkpoint, None
         if ended is None:
             return []
@@ -45,10 +45,10 @@ class Step:
         return [ended]
 
     def roots(self) -> Roots:
-        """Where a walk through the state begins."""
+        """Return where a walk through the state begins."""
         return Roots({name: value for name, value in self.names.items() if name != "__builtins__"}, self.kept)
 
 
 def touched_names(steps: list[Step]) -> tuple[str, ...]:
-    """The names that the cells of these steps mention."""
+    """Return the names that the cells of these steps mention."""
     return tuple(dict.fromkeys(name for step in steps for name in step.touched))

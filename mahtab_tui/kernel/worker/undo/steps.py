@@ -1,4 +1,4 @@
-"""The cells whose start can be gone back to."""
+"""The history of a namespace: a step for each cell that can be undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..statics import MISSING
 from ..tracebacks import describe_safely
 from .beside import Beside
 from .checkpoint import Checkpoint, fork
-from .comparing import Wanted, Witness
+from .comparing import StateRequest, Witness
 from .graph import Graph
 from .kinds import Kinds
 from .memory import Interval, written
@@ -25,13 +25,13 @@ from .step import Step, touched_names
 from .usage import MemoryUse, held_only, private_bytes
 
 KEPT = 3_000
-"""Objects that are found before a cell, to be kept alive."""
+"""Maximum number of objects that are kept alive for a step."""
 KEEPING = 0.03
-"""Seconds for finding them, which suffice where the machine is not very busy."""
+"""Seconds for finding them; enough unless the machine is very busy."""
 
 
 class UndoHistory:
-    """Steps of one namespace, and undoing. Used on the thread that runs the cells."""
+    """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the cells."""
 
     def __init__(self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = "") -> None:
         self._namespace = namespace
@@ -39,25 +39,25 @@ class UndoHistory:
         self._bytes = megabytes * 2**20
         self._steps: list[Step] = []
         self._redo: list[tuple[Step, list[Step]]] = []
-        """States before each undo, and the steps that it took away."""
+        """The state before each undo, and the steps that it removed."""
         self._use = MemoryUse()
         self._held = 0
-        """Bytes of arrays that only steps need."""
+        """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
-        """The last cell that can no longer be undone because of a limit, and of which one."""
+        """The last cell that can no longer be undone because of a limit, and which limit that was."""
         self._known: Kinds
         self._modules = 0
         self._serial = 0
         self._ended: list[Checkpoint] = []
-        """Checkpoints of which something may be left."""
+        """Checkpoints that were ended but may not be gone yet."""
         self._intervals: dict[int, Interval] = {}
-        """What was written before the fork of a step (by serial), and after the fork before that one."""
+        """What was written between the fork of a step (by serial) and the one before it."""
         self._no_fork = no_fork or ("" if sys.platform == "linux" else "this system cannot fork it safely")
 
     # Before a cell.
 
     def begin(self, cell: int) -> None:
-        """A cell begins. Cell 0 is the session's own code."""
+        """Begin a step for a cell. Cell 0 is the session's own code, and gets none."""
         if cell == 0:
             return
         self._forget_redo()
@@ -69,12 +69,12 @@ class UndoHistory:
         self._intervals = {serial: interval for serial, interval in self._intervals.items() if serial > oldest}
 
     def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None:
-        """What the code is of the cell that has begun."""
+        """Take a checkpoint if the cell that begins may change objects in place. codes: its compiled code."""
         if self._steps and self._steps[-1].serial == self._serial and can_change_objects(tree, self._namespace):
             step = self._steps[-1]
             try:
                 self._keep(step, names_in(codes, self._namespace), list(patches(tree, self._namespace)))
-            except BaseException as error:  # an object that nobody foresaw, whose own code ran: the cell runs all the same
+            except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
                 step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
 
     def _new_step(self, cell: int) -> Step:
@@ -109,18 +109,18 @@ class UndoHistory:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
 
     def _kinds(self) -> Kinds:
-        """The parts of classes, until another module is loaded."""
+        """Return what is known of classes; it is made anew when another module was loaded."""
         if len(sys.modules) != self._modules:
             self._known, self._modules = Kinds(self._namespace), len(sys.modules)
         return self._known
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit event of the interpreter: what cells do outside is noted."""
+        """Note what a cell does outside the kernel, from an audit event of the interpreter."""
         if self._steps:
             self._steps[-1].deeds.audit(event, args)
 
     def settle(self) -> None:
-        """A cell is over, and nothing waits: keep to the memory that is allowed."""
+        """Drop the oldest steps until the memory limit is kept. Called after a cell, when nothing waits."""
         while self._pids() and self._use.due(self._bytes):
             if self._use.measure(self._pids()) + self._held <= self._bytes or len(self._steps) < 2:
                 return
@@ -147,7 +147,7 @@ class UndoHistory:
         if question[0] == "describe":
             _, serial, first = question
             return tuple(witness.describe(self._with(serial).roots(), first))
-        return tuple(witness.carry(Wanted(*question[1:])))
+        return tuple(witness.carry(StateRequest(*question[1:])))
 
     def _with(self, serial: int) -> Step:
         every = [*self._steps, *(step for before, gone in self._redo for step in (before, *gone))]
@@ -156,11 +156,11 @@ class UndoHistory:
     # Asked by the user.
 
     def steps(self) -> list[dict[str, Any]]:
-        """The cells whose start can be gone back to, the oldest first."""
+        """Return the cells that can be undone, the oldest first."""
         return [{"cell": step.cell, "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid)} for step in self._steps]
 
     def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """The answer to the host: a ``value``, or the sentence of an ``error``."""
+        """Answer the host: with a ``value``, or a sentence as ``error``."""
         try:
             return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
         except UndoError as error:
@@ -171,7 +171,7 @@ class UndoHistory:
             return {"error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"}
 
     def preview(self, cell: int) -> dict[str, Any]:
-        """What `undo` would do."""
+        """Return what `undo` would do."""
         step = self._step(cell)
         while True:
             checkpoint = self._checkpoint_for(step, self._steps)
@@ -182,7 +182,7 @@ class UndoHistory:
                     raise
 
     def undo(self, cell: int) -> dict[str, Any]:
-        """Everything is as it was before this cell."""
+        """Restore the state before a cell."""
         step = self._step(cell)
         plan = self._planner().plan(step, self._steps)
         told = self._told(plan)
@@ -205,7 +205,7 @@ class UndoHistory:
         return told
 
     def redo(self) -> dict[str, Any]:
-        """Everything is as it was before the last `undo`."""
+        """Restore the state before the last `undo`."""
         if not self._redo:
             raise UndoError("There is nothing to redo: cells have run since the last undo, or nothing was undone.")
         before, gone = self._redo[-1]
@@ -219,7 +219,7 @@ class UndoHistory:
         return told
 
     def end(self) -> None:
-        """Nothing is kept any more."""
+        """Drop all steps."""
         self._forget_redo()
         for step in self._steps:
             self._ended += step.end()
@@ -247,7 +247,7 @@ class UndoHistory:
         raise UndoError(f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already.")
 
     def _checkpoint_for(self, step: Step, steps: list[Step]) -> Checkpoint | None:
-        """The first checkpoint at or after a step: cells between them have changed nothing in place."""
+        """Return the first checkpoint at or after a step. The cells between them have changed nothing in place."""
         return next((each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None), None)
 
     def _planner(self) -> Planner:

@@ -1,4 +1,4 @@
-"""Objects of which nobody can tell whether a cell has changed them: where the cell mentions one, it is named."""
+"""Objects that cannot be compared. If a cell mentions one, it is named, since the cell may have changed it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .part import ATOMS
 
 
 def untold(names: dict[str, Any], touched: Iterable[str], kinds: Kinds) -> list[NotRestored]:
-    """Of the names that were touched, those whose objects cannot be compared."""
+    """Return those of the touched names whose objects cannot be compared."""
     found = []
     for name in touched:
         value = names.get(name)

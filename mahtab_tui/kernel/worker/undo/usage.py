@@ -9,23 +9,23 @@ from collections.abc import Iterable, Sequence
 from .tables import Block
 
 PATIENCE = 20
-"""Times as long as measuring takes, until it is done again: it must cost little."""
+"""The pause between two measurements, in multiples of the time that one takes, so that measuring costs little."""
 
 
 class MemoryUse:
-    """Measures what the kernel's forks need beside the kernel, not more often than is sensible."""
+    """Measures the memory that checkpoints need in addition to the kernel, but not too often."""
 
     def __init__(self) -> None:
         self._next = 0.0
         self._faults = 0
 
     def due(self, limit: int) -> bool:
-        """Whether it should be measured again. Each page that is written after a fork is a fault of the kernel, so many faults are a reason."""
+        """Return whether to measure again. Each page that is written after a fork causes a page fault, so many faults are a reason."""
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         return time.monotonic() > self._next or (faults - self._faults) * resource.getpagesize() > limit // 4
 
     def measure(self, pids: Sequence[int]) -> int:
-        """Bytes that exist only in these processes. What all of the family has, less what the kernel itself has."""
+        """Return the bytes that exist only in these processes: those of all together, without the kernel's."""
         start = time.monotonic()
         self._faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         own = _rollup("self")
@@ -34,23 +34,23 @@ class MemoryUse:
         return max(0, total)
 
     def forget(self) -> None:
-        """Much has changed: measure again."""
+        """Measure again soon, because much has changed."""
         self._next = 0.0
 
 
 def private_bytes(pid: int) -> int:
-    """Bytes that only this process has: what its end gives back."""
+    """Return the bytes that only this process has, which are freed when it ends."""
     return sum(size for name, size in _rollup(str(pid)).items() if name.startswith("Private_"))
 
 
 def held_only(earlier: Iterable[frozenset[Block]], now: frozenset[Block]) -> int:
-    """Bytes of arrays that were there earlier and are not used now."""
+    """Return the bytes of arrays that existed earlier and are not used now."""
     held = frozenset().union(*earlier) - now
     return sum(block.size for block in held)
 
 
 def _rollup(process: str) -> dict[str, int]:
-    """The sums over all of a process's memory, in bytes; empty where Linux does not tell them."""
+    """Return the sums over all memory of a process, in bytes; empty if Linux does not tell."""
     try:
         with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as lines:
             next(lines)
