@@ -6,6 +6,7 @@ It guards against surprises, not against malice: what it does not find is notice
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 
 _MODULES = frozenset(
@@ -35,7 +36,9 @@ _MODE, _WRITING = frozenset("rwaxbt+"), frozenset("wax+")
 def lasting_effect(code: str) -> str:
     """Return what the code mentions that has effects outside the kernel, as it is written there; empty if nothing was found."""
     try:
-        tree = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
+            tree = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic, a command of the shell, or an error
         return "a line that is not plain Python"
     return next((effect for node in ast.walk(tree) for effect in _effects(node)), "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from mahtab_tui.session.lasting_effects import lasting_effect
@@ -56,3 +58,10 @@ def test_what_lasts_is_named_as_it_is_written(code: str, effect: str) -> None:
 @pytest.mark.parametrize("code", NOT_LASTING)
 def test_what_undo_takes_back_is_not_named(code: str) -> None:
     assert lasting_effect(code) == ""
+
+
+def test_code_that_python_would_warn_about_warns_nobody() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert lasting_effect("'\\d' is 1") == ""
+    assert caught == []
