@@ -26,11 +26,11 @@ class _LastUndo(NamedTuple):
 
     cells: tuple[int, ...]
     authors: Provenance
-    """As they were before it."""
+    """Who had made each name before the undo."""
 
 
 class Undo:
-    """Takes cells back. Methods wait for the kernel, and raise `KernelError`."""
+    """Undoes and redoes cells. Its methods wait for the kernel and raise `KernelError`."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel, keeping: Keeping, cells: Cells) -> None:
         self._log = log
@@ -51,7 +51,7 @@ class Undo:
         return f"Undo: {len(kept)} of {steps:,} cells, {used:,.0f} of {megabytes:,} MB"
 
     def last_step(self) -> int:
-        """The first cell of what was run last: of an answer of the model's, its first cell."""
+        """Return the cell that ran last, or the first cell of the answer to which that belongs."""
         steps = [step.cell for step in self._kernel.undo_steps()]
         if not steps:
             raise KernelError("There is nothing to undo.")
@@ -64,14 +64,14 @@ class Undo:
         return first
 
     def preview(self, cell: int) -> Restoration:
-        """What an undo of a cell, and of those after it, would do."""
+        """Return what an undo of a cell and those after it would do."""
         return self._kernel.preview_undo(cell)
 
     def cells_from(self, cell: int) -> tuple[int, ...]:
-        """The cells that an undo of one takes back: that one and the later ones, without those that are undone."""
+        """Return the cells that an undo of one takes back: that one and those after it, except for those already undone."""
         found = tuple(number for number in range(max(cell, 1), self._cells.last + 1) if number not in self._undone)
         if not found:
-            raise KernelError(f"There is no cell to undo from {cell} on.")
+            raise KernelError(f"There is nothing to undo from cell {cell} on.")
         return found
 
     @contextmanager
@@ -84,13 +84,13 @@ class Undo:
             self._turns -= 1
 
     def undo(self, cell: int) -> Restoration:
-        """Make the namespace as it was before a cell ran: the later ones are undone too."""
+        """Restore the namespace to what it was before a cell ran; the cells after it are undone too."""
         if self._turns:
             raise KernelError(BUSY)
         return self.take_back(cell)
 
     def take_back(self, cell: int) -> Restoration:
-        """Undo a cell and the later ones, even while a question is being answered."""
+        """Undo a cell and those after it, even while a question is being answered."""
         with self._lock:
             self._refuse_while_cells_run()
             restored = self._kernel.undo(cell)
@@ -102,7 +102,7 @@ class Undo:
             return restored
 
     def redo(self) -> Restoration:
-        """Take the last undo back, as long as no other cell has run."""
+        """Reverse the last undo, if no other cell has run since."""
         if self._turns:
             raise KernelError(BUSY)
         with self._lock:
@@ -147,12 +147,12 @@ def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ..
 
 
 def _is_variable(change: Change) -> bool:
-    """Whether a change is one of a variable, and not of the environment, random numbers, or a library's settings."""
+    """Return whether a change concerns a variable, and not the environment, random numbers, or a library's settings."""
     return change.variable is None or bool(change.variable.type)
 
 
 def cells_named(cells: Sequence[int]) -> str:
-    """As in `cell 3` and `cells 3 to 5`."""
+    """Name cells, as in `cell 3` or `cells 3 to 5`."""
     return f"cell {cells[0]}" if len(cells) == 1 else f"cells {cells[0]} to {cells[-1]}"
 
 

@@ -122,7 +122,7 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: Callable[..., Ma
         pane.focus()
         pane.marker.entry = next(entry for entry in pane.viewport.transcript.entries if isinstance(entry, Cell))
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: any(each.message.startswith("There is no cell to undo") for each in app._notifications))
+        await until(pilot, lambda: any(each.message.startswith("There is nothing to undo") for each in app._notifications))
         app.session.cells.last = 9
         await pilot.press("ctrl+z")
         await until(pilot, lambda: "kernel" in told(app))

@@ -1,4 +1,4 @@
-"""What an undo would do, before it is done."""
+"""The dialog that shows what an undo would do, and asks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class UndoScreen(Dialog[None]):
         self.dismiss(None)
 
     def action_undo(self) -> None:
-        """Undo, once it is seen what that does."""
+        """Undo, once the changes are shown."""
         button = self.query_one("#yes")
         if not button.disabled:
             button.disabled = True

@@ -166,7 +166,7 @@ class UndoHistory:
         except UndoError as error:
             return {"error": str(error)}
         except TimeLimitError:
-            return {"error": "Nothing was changed: code of an object that has to be made again did not end in time."}
+            return {"error": "Nothing was changed: the code that creates an object again did not end in time."}
         except BaseException as error:  # an object of the user's, while it was made again
             return {"error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"}
 

@@ -23,5 +23,5 @@ def untold(names: dict[str, Any], touched: Iterable[str], kinds: Kinds) -> list[
             if not has_sign(kind):
                 found.append(NotRestored(name, kind.reason))
         elif kinds.parts(value) == (REDUCED,) and not REDUCED.read(value):
-            found.append(NotRestored(name, "nobody can tell what was changed in it"))
+            found.append(NotRestored(name, "it is not known what was changed in it"))
     return found
