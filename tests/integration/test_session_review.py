@@ -179,6 +179,7 @@ def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(open_session
     it.store.wait(tags.NOTICE, level="error")
     it.session.decide(request, Decision("keep"))
     end(it)
+    assert reviews(it)[-2:] == ["waiting", "kept"]
     while not it.session.kernel.interrupt():
         time.sleep(0.001)
     it.store.wait(tags.USER_REPL_OUT, cell=3)
@@ -237,6 +238,7 @@ def test_a_kernel_that_is_reset_meanwhile_has_nothing_to_undo(open_session: Call
     it.store.wait(tags.NOTICE, level="error")
     it.session.decide(request, Decision("keep"))
     end(it)
+    assert reviews(it)[-2:] == ["waiting", "kept"]
 
 
 def test_code_in_which_something_may_hide_is_refused(open_session: Callable[..., Opened]) -> None:
