@@ -21,6 +21,7 @@ from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings, resource_folder
+from mahtab_tui.store.namespaces import kept_bytes
 
 _WIDTH = 12
 
@@ -40,6 +41,7 @@ def report() -> Iterator[str]:
     yield _system()
     yield _kernel()
     yield _undo()
+    yield _variables()
     yield _environments()
     yield _sandbox()
     yield _claude()
@@ -79,6 +81,19 @@ def _undo() -> str:
     found = f"{settings.undo_steps:,} cells, {settings.undo_memory:,} MB of memory at most (undo_steps, undo_memory)"
     only_names = "This system cannot fork the kernel safely: undo restores names, but not changes inside objects."
     return _line("undo", found, "" if sys.platform == "linux" else only_names)
+
+
+def _variables() -> str:
+    """Report whether the variables of sessions are saved, and how much is."""
+    try:
+        settings = load_settings()
+    except SettingsError:  # the line about the settings reports it
+        return _line("variables", "not known")
+    saved = f"{kept_bytes() / 2**20:,.0f} MB saved of all sessions"
+    if not settings.keep_namespace:
+        return _line("variables", f"not saved (keep_namespace is false); {saved}")
+    found = f"{saved}, {settings.keep_namespace_mb:,} MB at most of each (keep_namespace_mb)"
+    return _line("variables", found, "" if sys.platform == "linux" else "This system cannot fork the kernel safely: nothing is saved.")
 
 
 def _environments() -> str:

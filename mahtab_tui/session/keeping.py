@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
-from mahtab_tui.kernel.base import Change, KeptFile, KeptNamespace, Kernel, KernelError, NotKept, Variable
+from mahtab_tui.kernel.base import Change, KeepResult, KeptFile, KeptNamespace, Kernel, KernelError, NotKept, Variable
 from mahtab_tui.session.changes import change_row, variable_row
 
 QUIET = 1.0
@@ -49,6 +49,8 @@ class Keeping:
         self._back: list[Variable] = []
         self._waits_for_all: frozenset[str] = frozenset()
         """Functions and classes: they may use any other variable."""
+        self._result = KeepResult()
+        """Of the last time that it was written."""
         self._told = ""
         """The last problem that was told."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
@@ -146,8 +148,8 @@ class Keeping:
     def lost(self) -> None:
         """The kernel has died: what it had is on disk only, until `begin`."""
         with self._lock:
-            self._on = False
-            self._pending = {}
+            if not self._ends:
+                self._on, self._pending = False, {}
 
     def forget(self) -> None:
         """The user wants an empty namespace: what was kept goes too."""
@@ -173,6 +175,19 @@ class Keeping:
             self._lock.notify_all()
         if self._writer.ident is not None:
             self._writer.join(seconds)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the last cells have changed what is not written."""
+        return self._on and self._changes != self._written
+
+    def unsaved(self, made: int) -> int:
+        """Of so many variables that cells have made, how many would be lost with the kernel."""
+        return min(made, self._result.missing) if self._on else made
+
+    def in_use(self, megabytes: int) -> str:
+        """Say how much is saved of what may be; empty if nothing is saved."""
+        return f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB" if self._on else ""
 
     def _write_changes(self) -> None:
         while True:
@@ -203,7 +218,7 @@ class Keeping:
         if result.error:
             self._warn(f"The variables were not saved: {result.error}. What was saved before is still there.")
         else:
-            self._written, self._told = changes, ""
+            self._written, self._result, self._told = changes, result, ""
 
     def _warn(self, problem: str) -> None:
         if problem != self._told:

@@ -169,7 +169,7 @@ class Session:
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()
-        self.keeping.close(_HURRY if hurry else LEAVING)
+        self.keeping.close(0.0 if self.cell_runs else _HURRY if hurry else LEAVING)
         if not keep_kernel:
             self.kernel.close()
         self.searches.close()
@@ -328,6 +328,11 @@ class Session:
     def look(self) -> Look:
         """Return a `Look` inside objects for one screen, which must close it."""
         return Look(self.kernel)
+
+    def in_use(self) -> str:
+        """Say what undo and the saved variables use of what they may, a line each. Waits for the kernel. Raises `KernelError`."""
+        lines = [self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory), self.keeping.in_use(self.settings.keep_namespace_mb)]
+        return "\n".join(line for line in lines if line)
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +18,9 @@ _KEY_BYTES = 32
 
 
 def keep_place(session: str, megabytes: int) -> KeepPlace | None:
-    """Return where a session's variables are kept; None if there can be no such folder. Creates the folder above it, and the user's key."""
+    """Return where a session's variables are kept; None if they cannot be. Creates the folder above it, and the user's key."""
+    if sys.platform != "linux":  # elsewhere, forking a kernel that has loaded libraries is not safe
+        return None
     try:
         _above().mkdir(mode=0o700, parents=True, exist_ok=True)
         return KeepPlace(str(_folder(session)), _key().hex(), megabytes)

@@ -63,7 +63,7 @@ class Leaving:
 
     def _lost(self) -> list[str]:
         """List what leaving would lose."""
-        names = 0 if self._namespace_stays else self._panes.namespace.made
+        names = 0 if self._namespace_stays else self._session.keeping.unsaved(self._panes.namespace.made)
         queued = self._panes.queued
         return [
             *(["the cell that runs"] if self._session.cell_runs else []),

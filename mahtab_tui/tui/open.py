@@ -103,6 +103,8 @@ def open_screen(
     def close(*, hurry: bool = False) -> None:
         sharing.end()
         session.close(hurry=hurry)
+        if session.keeping.behind and not hurry:
+            afterwards.append("The last changes of the variables could not be saved in time. Those from before are saved.")
         history.close()
 
     try:
@@ -133,7 +135,7 @@ def open_screen(
         close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    return _exit_code(app, "mahtab-tui --continue goes on with this session; its variables are lost." if store is not None else "")
+    return _exit_code(app, "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None else "")
 
 
 def watch_live(what: str | None) -> int:

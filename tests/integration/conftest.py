@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import KeepPlace
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
@@ -42,14 +43,20 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
     opened: list[Session] = []
 
     def open_it(
-        *lines: str | dict[str, Any], model: str = "", approval: str = "ask", past: Sequence[Record] = (), undo_steps: int = 20, **more: Any
+        *lines: str | dict[str, Any],
+        model: str = "",
+        approval: str = "ask",
+        past: Sequence[Record] = (),
+        undo_steps: int = 20,
+        keep: KeepPlace | None = None,
+        **more: Any,
     ) -> Opened:
         path = project / "replay.jsonl"
         values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
         settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
-        session = Session(settings, ProcessKernel(undo_steps=undo_steps), NoFace(), store=store, name="test", past=past)
+        session = Session(settings, ProcessKernel(undo_steps=undo_steps, keep=keep), NoFace(), store=store, name="test", past=past)
         opened.append(session)
         session.start()
         return Opened(session, store)

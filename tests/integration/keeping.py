@@ -17,14 +17,13 @@ class Kept:
         above = home / "namespaces"
         above.mkdir(mode=0o700)
         self.folder = above / "session-1"
-        self._key = os.urandom(32).hex()
-        self.megabytes = megabytes
+        self.place = KeepPlace(str(self.folder), os.urandom(32).hex(), megabytes)
         self._open: list[ProcessKernel] = []
         self._cells = 0
 
     def kernel(self, python: str | None = None) -> Cells:
         """Start a kernel."""
-        kernel, host = ProcessKernel(python, keep=KeepPlace(str(self.folder), self._key, self.megabytes)), RecordingHost()
+        kernel, host = ProcessKernel(python, keep=self.place), RecordingHost()
         self._open.append(kernel)
         kernel.start(host)
         cells = Cells(kernel, host)

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -200,15 +201,13 @@ class Worker:
 
     def _restore(self, frame: Frame) -> None:
         """Load variables that were kept, between two cells."""
-        try:
-            with self._interrupts.allowed(frame["cell"]):
-                missing = self._keeper.load(frame["file"])
-        except KeyboardInterrupt:  # it came a moment before, or after
-            missing = {}
+        loading = self._keeper.loading(frame["file"])
+        with suppress(KeyboardInterrupt), self._interrupts.allowed(frame["cell"]):
+            loading.run()
         if self._executor.undo is not None:
             self._executor.undo.forget("variables have come back since")
         self._open.discard(frame["cell"])
-        value = {"changes": self._executor.watch.changes(None), "missing": missing}
+        value = {"changes": self._executor.watch.changes(None), "missing": loading.missing()}
         self._channel.send({"op": "reply", "id": frame["id"], "value": value})
 
     def _add_functions(self, frame: Frame) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from textual import on
@@ -75,7 +74,7 @@ class Panes(Screen[None]):
     def parts(self) -> ComposeResult:
         """Yield the widgets; the application composes them, so that they exist before it starts."""
         session = self._session
-        yield HeaderBar(partial(session.undo.in_use, session.settings.undo_steps, session.settings.undo_memory), id="header")
+        yield HeaderBar(session.in_use, id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))

@@ -114,8 +114,7 @@ class HeaderBar(Widget):
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
-        if self._kept:
-            lines.append(one_line(self._kept))
+        lines += map(one_line, self._kept.splitlines())
         if self._skills:
             used = f"{sum(self._skills.values()):,} of {self._skills_budget:,} characters"
             lines += ["Loaded skills:", *(f"  {name}  {chars:,}" for name, chars in self._skills.items()), used]

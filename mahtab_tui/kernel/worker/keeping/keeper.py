@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Callable
 
 from ..statics import MISSING
 from ..undo.checkpoint import Checkpoint, CheckpointError, fork
@@ -49,37 +49,55 @@ class Keeper:
         writer = Writer(self._namespace, self._kernel, {**self._settings, "carried": list(carried)})
         return fork(lambda question: _written(writer))
 
-    def load(self, name: str) -> dict[str, str]:
-        """Read a file of the index into the namespace, but over nothing that a cell has made; returns the names that are not back, with reasons."""
+    def loading(self, name: str) -> Loading:
+        """What loads a file of the index."""
         file = next(file for file in self._index["files"] if file["name"] == name)
-        left = dict.fromkeys(row["name"] for row in _rows(file))
-        missing: dict[str, str] = {}
-
-        def bind(variables: dict[str, Any]) -> None:
-            for each, value in variables.items():
-                now = self._namespace.get(each, MISSING)
-                if now is MISSING or now is self._at_start.get(each, MISSING):
-                    self._namespace[each] = value
-                else:
-                    missing[each] = "a cell has made another one meanwhile"
-                left.pop(each, None)
-
-        try:
-            folder = self._open()
-            try:
-                load(folder, file, self._namespace, bind, missing, self._settings["cloudpickle"])
-            finally:
-                folder.close()
-        except KeyboardInterrupt:
-            return {**dict.fromkeys(left, "reading it was stopped"), **missing}
-        except OSError as error:
-            return {**dict.fromkeys(left, f"its file cannot be read ({error.strerror})"), **missing}
-        except FolderError as error:
-            return {**dict.fromkeys(left, str(error)), **missing}
-        return missing
+        return Loading(self._open, file, self._settings["cloudpickle"], self._namespace, self._at_start)
 
     def _open(self) -> KeptFolder:
         return KeptFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))
+
+
+class Loading:
+    """Loads a file into the namespace, but over nothing that a cell has made."""
+
+    def __init__(
+        self, open_folder: Callable[[], KeptFolder], file: dict[str, Any], cloudpickle: str, namespace: dict[str, Any], at_start: dict[str, Any]
+    ) -> None:
+        self._open_folder = open_folder
+        self._file = file
+        self._cloudpickle = cloudpickle
+        self._namespace = namespace
+        self._at_start = at_start
+        self._left = dict.fromkeys(row["name"] for row in _rows(file))
+        self._missing: dict[str, str] = {}
+        self._why = "reading it was stopped"
+
+    def run(self) -> None:
+        """Load it. Raises `KeyboardInterrupt`."""
+        try:
+            folder = self._open_folder()
+            try:
+                load(folder, self._file, self._namespace, self._bind, self._missing, self._cloudpickle)
+            finally:
+                folder.close()
+        except OSError as error:
+            self._why = f"its file cannot be read ({error.strerror})"
+        except FolderError as error:
+            self._why = str(error)
+
+    def missing(self) -> dict[str, str]:
+        """The names that are not back, and why."""
+        return {**dict.fromkeys(self._left, self._why), **self._missing}
+
+    def _bind(self, variables: dict[str, Any]) -> None:
+        for name, value in variables.items():
+            now = self._namespace.get(name, MISSING)
+            if now is MISSING or now is self._at_start.get(name, MISSING):
+                self._namespace[name] = value
+            else:
+                self._missing[name] = "a cell has made another one meanwhile"
+            self._left.pop(name, None)
 
 
 def _rows(file: dict[str, Any]) -> list[dict[str, Any]]:

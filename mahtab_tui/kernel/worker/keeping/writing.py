@@ -62,9 +62,11 @@ class Writer:
             if "problem" in told:  # of the disk, not of the variables
                 raise OSError(told["problem"], os.strerror(told["problem"]))
             done.append((group, told, data))
-            while sum(told["size"] for _, told, _ in done) > room:
+            room -= told["size"]
+            while room < 0:
                 largest = max(done, key=lambda each: int(each[1]["size"]))
                 done.remove(largest)
+                room += largest[1]["size"]
                 missing.update(dict.fromkeys(largest[0].names, _too_large(largest[1]["size"], self._most)))
         files = [told["file"] for _, told, _ in done if "file" in told]
         small = [(told, data) for _, told, data in done if "file" not in told]

@@ -1,0 +1,186 @@
+"""A session whose variables are kept: what the bus, the model and the user know of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.kernel.base import NotKept, Variable
+from mahtab_tui.session.keeping import sentence
+from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
+from mahtab_tui.tui.panes.transcript.entries import Note
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+from tests.integration.keeping import Kept
+from tests.integration.sessions import Opened
+from tests.waiting import wait_for
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def kept(home: Path, project: Path) -> Iterator[Kept]:
+    kept = Kept(home)
+    yield kept
+    kept.close()
+
+
+def run(it: Opened, *cells: str) -> str:
+    """Run cells; returns the last one's output."""
+    output = ""
+    for code in cells:
+        number = it.session.cells.last + 1
+        it.session.submit("python", code)
+        output = it.store.wait(tags.USER_REPL_OUT, cell=number).text
+    while it.session.cells.running:
+        time.sleep(0.001)
+    return output
+
+
+def again(open_session: Open, kept: Kept, it: Opened) -> Opened:
+    """Leave a session and continue it."""
+    it.session.close()
+    return open_session(keep=kept.place, past=it.store.records)
+
+
+def states(it: Opened) -> list[tuple[str, str, str]]:
+    """Which names were told to be away or back: the name, the change, and what stands in place of an author."""
+    return [
+        (change.name, change.change, record.party or "")
+        for record in it.store.records
+        if isinstance(record, records.Namespace)
+        for change in record.changes
+    ]
+
+
+def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: Kept) -> None:
+    first = open_session(keep=kept.place)
+    run(first, "items = [1]; lock = __import__('threading').Lock()")
+    it = again(open_session, kept, first)
+    told = it.store.wait(tags.RESTORE)
+    assert told.text == "1 variable is back; 1 is not: lock (a lock cannot be kept)."
+    assert states(it) == [("items", "restoring", "restoring"), ("lock", "absent", "not kept"), ("items", "added", "restored")]
+    transcript, prompt, rows = Transcript(0.0), PromptHandler(), VariableRows()
+    transcript.fold(it.store.records)
+    prompt.resume(it.store.records)
+    rows.fold(it.store.records)
+    assert told.text in [entry.text for entry in transcript.entries if isinstance(entry, Note)]
+    assert f"<restore>{told.text}</restore>" in prompt.get_context()
+    assert [(row.name, row.by, row.summary) for row in rows.shown] == [("items", "restored", "1 item"), ("lock", "not kept", "a lock cannot be kept")]
+    assert ("items" in rows, "lock" in rows) == (True, False)
+    assert run(it, "items") == "[1]\n"
+
+
+SLOW = """\
+import os, time
+class Slow:
+    def __init__(self, name): self.name, self.x = name, "x" * 100_000
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        while not os.path.exists(self.name): time.sleep(0.005)
+"""
+
+
+def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, project: Path) -> None:
+    first = open_session(keep=kept.place)
+    run(first, SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
+    it = again(open_session, kept, first)
+    it.store.wait(tags.NAMESPACE, party="restored")
+    (project / "one").touch()
+    assert run(it, "'n', one.name") == "('n', 'one')\n", "the other one is still being read, or not yet"
+    assert not [record for record in it.store.records if record.tag == tags.RESTORE]
+    (project / "two").touch()
+    assert run(it, "two.name") == "'two'\n"
+    assert it.store.wait(tags.RESTORE).text == "6 variables are back."
+
+
+def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, kept: Kept, project: Path) -> None:
+    first = open_session(keep=kept.place)
+    run(first, SLOW, "one = Slow('one')")
+    it = again(open_session, kept, first)
+    it.store.wait(tags.NAMESPACE, party="restored")
+    wait_for(lambda: it.session.stop() == "cell")
+    assert "one (reading it was stopped)" in it.store.wait(tags.RESTORE).text
+    run(it, "other = 1")
+    (project / "one").touch()
+    third = again(open_session, kept, it)
+    assert third.store.wait(tags.RESTORE).text == "5 variables are back."
+
+
+def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
+    first = open_session(keep=kept.place)
+    run(first, "items = [1]")
+    it = again(open_session, kept, first)
+    it.store.wait(tags.RESTORE)
+    it.session.reset()
+    it.store.wait(tags.KERNEL, text="A fresh kernel runs: all variables are gone.")
+    run(it, "other = 1")
+    third = again(open_session, kept, it)
+    assert third.store.wait(tags.RESTORE).text == "1 variable is back."
+    assert run(third, "other, 'items' in globals()") == "(1, False)\n"
+
+
+def test_a_session_that_was_taken_over_writes_no_more(open_session: Open, kept: Kept) -> None:
+    it = open_session(keep=kept.place)
+    run(it, "items = [1]")
+    wait_for(kept.files)
+    before = kept.files()
+    it.session.taken_over()
+    run(it, "items.append('x' * 100_000)")
+    it.session.close()
+    assert kept.files() == before
+
+
+def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept: Kept) -> None:
+    it = open_session(keep=kept.place)
+    run(it, "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)")
+    run(it, "resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
+    said = "The variables were not saved: File too large. What was saved before is still there."
+    it.store.wait(tags.NOTICE, text=said)
+    run(it, "n = 2")
+    it.session.close()
+    assert [record.text for record in it.store.records if record.tag == tags.NOTICE].count(said) == 1
+    assert it.session.keeping.behind
+
+
+def test_an_undo_is_kept_too(open_session: Open, kept: Kept) -> None:
+    first = open_session(keep=kept.place)
+    run(first, "items = [1]", "items.append(2)")
+    wait_for(kept.files)
+    first.session.undo.undo(2)
+    it = again(open_session, kept, first)
+    it.store.wait(tags.RESTORE)
+    assert run(it, "items") == "[1]\n"
+
+
+def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) -> None:
+    first = open_session(keep=kept.place)
+    run(first, "items = [1]")
+    first.session.close()
+    index = kept.folder / "index.json"
+    index.chmod(0o660)
+    content = index.read_bytes()
+    it = open_session(keep=kept.place)
+    run(it, "items = 'mine'")
+    it.session.close()
+    warning = it.store.wait(tags.NOTICE, level="warning")
+    assert (
+        warning.text == f"Variables are neither read nor saved, because others can write {index}. If you trust what is in it, run: chmod go-w {index}"
+    )
+    assert index.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("back", "missing", "said"),
+    [
+        (0, 1, "No variable is back; 1 is not: n0 (why)."),
+        (1, 0, "1 variable is back."),
+        (1200, 7, "1,200 variables are back; 7 are not: n0 (why), n1 (why), n2 (why), n3 (why), n4 (why), and 2 more."),
+    ],
+)
+def test_the_sentence(back: int, missing: int, said: str) -> None:
+    assert sentence(["x"] * back, [NotKept(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)]) == said
