@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Change, Review
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.rows.changes import NAMES
 from mahtab_tui.tui.widgets import asking_row
@@ -150,7 +151,8 @@ async def test_many_changes_are_counted_and_scroll(pilot: Pilot[None]) -> None:
     rows = text(pilot, "changes").split("\n")
     assert rows[NAMES - 1 :] == [f"+ x{NAMES - 1}  int 1", f"and {20_000 - NAMES:,} more"]
     scroll = pilot.app.query_one("#review-scroll", VerticalScroll)
-    assert 0 < scroll.size.height <= SIZE[1] // 2
+    assert scroll.size.height == SIZE[1] // 3
+    assert pilot.app.query_one(ReviewRow).size.height == scroll.size.height + 2, "a line above and one below"
     await pilot.press("end")
     assert scroll.scroll_y == scroll.max_scroll_y
     assert app_of(pilot).said == []
@@ -164,11 +166,13 @@ async def test_an_answer_from_elsewhere_closes_the_row(pilot: Pilot[None]) -> No
     assert app_of(pilot).area.has_focus
 
 
-def waiting() -> Record:
+def waiting() -> Review:
     changes = [change("daily", "Series", "float64 (31,)"), CHANGES[0], change("old", "int", "1", "deleted")]
     left = [{"name": "report.csv", "reason": "this file was opened for writing; it stays as it is now"}]
     about = {"request": "1", "cells": [4], "state": "waiting", "party": "claude", "changes": changes, "not_restored": left}
-    return made(tags.REVIEW, "", about, 1.0)
+    review = made(tags.REVIEW, "", about, 1.0)
+    assert isinstance(review, Review)
+    return review
 
 
 @pytest.fixture
@@ -185,6 +189,18 @@ def test_how_it_looks(snap_compare: Callable[..., bool], reviewing: MahtabApp, s
         await drawn(pilot)
 
     assert snap_compare(reviewing, terminal_size=size, run_before=run)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35)])
+async def test_many_changes_leave_room_for_the_transcript(make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
+    many = waiting().changed(changes=tuple(Change(f"x{number}", "added", "int", "1") for number in range(500)))
+    app = make_app(*story(), many)
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        row, chips = app.query_one(ReviewRow), app.query_one("ReviewRow Chips", Chips)
+        await until(pilot, lambda: bool(chips.region))
+        assert row.region.bottom == chips.region.bottom
+        assert app.query_one(TranscriptPane).size.height >= size[1] // 4
 
 
 async def test_the_screen_passes_the_answer_on_and_the_cell_says_that_it_waits(reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Key
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -33,6 +34,13 @@ _CHIPS = (
     Chip("stop", "escape", " esc stop, keep ", " esc stop ", "$foreground on $panel"),
 )
 _HINT = "say why, or nothing · Enter undoes · Esc back"
+
+
+class _Changes(VerticalScroll, can_focus=False):
+    """Shows the changes; scrolls if they need more than a third of the screen."""
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return min(super().get_content_height(container, viewport, width), viewport.height // 3)
 
 
 class ReviewRow(AskingRow[Review]):
@@ -62,7 +70,7 @@ class ReviewRow(AskingRow[Review]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="review-about", markup=False)
-        with VerticalScroll(id="review-scroll", can_focus=False):
+        with _Changes(id="review-scroll"):
             yield Static(id="review-changes", markup=False)
         yield self._chips
         yield LineInput(id="review-reason", compact=True, placeholder="why undo it?")
