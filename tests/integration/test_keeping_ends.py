@@ -95,8 +95,8 @@ def test_the_largest_are_left_out_first(kept: Kept) -> None:
     first.text("import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))")
     cells, missing = kept.again(first)
     assert set(missing) == {"large", "middle"}
-    assert missing["middle"] == "it has 14 MB, and keep_namespace_mb is 20"
-    assert "20 MB of keep_namespace_mb" in missing["large"]
+    assert missing["middle"] == "14 MB, which is too much beside the others for the 20 MB of keep_namespace_mb"
+    assert missing["large"] == "more than the 20 MB of keep_namespace_mb"
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
 

@@ -216,3 +216,13 @@ async def test_whatever_waits_for_the_person_is_said(make_app: MakeApp, tag: str
         assert "waiting for you" in line(pilot)
         await told(pilot, made(tag, "1", {**attrs, "request": "1", "state": "run"}))
         assert "busy" in line(pilot)
+
+
+async def test_the_tooltip_tells_how_much_of_the_variables_is_saved(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(SESSION)
+    monkeypatch.setattr(ProcessKernel, "undo_steps", lambda kernel: ())
+    monkeypatch.setattr(app.session.keeping, "in_use", lambda megabytes: f"Saved variables: 12 of {megabytes:,} MB")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.hover(HeaderBar)
+        await until(pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "Undo: 0 of 20 cells, 0 of 1,024 MB\nSaved variables: 12 of 1,024 MB")

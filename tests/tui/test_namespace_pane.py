@@ -289,3 +289,51 @@ async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
         assert app.screen.labels == [name]
+
+
+AWAY = (
+    changes(0, change("orders", "DataFrame", "10,000 × 5", "restoring"), change("model", "Pipeline", "", "restoring"), party="restoring"),
+    changes(
+        0,
+        change("sock", "socket", "a connection cannot be kept", "absent"),
+        change("big", "ndarray", "1,200 MB > 1,024 MB of keep_namespace_mb", "absent"),
+        party="not kept",
+    ),
+    changes(0, change("items", "list", "3 items"), change("total", "float", "1.5"), party="restored"),
+    made(
+        tags.RESTORE,
+        "2 variables are back; 2 are not: sock (a connection cannot be kept), big (1,200 MB > 1,024 MB of keep_namespace_mb).",
+        {},
+        1.0,
+    ),
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35)], ids=["80x24", "120x35"])
+def test_the_picture_of_variables_that_come_back(snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]) -> None:
+    async def ready(pilot: Pilot[int]) -> None:
+        await drawn(pilot)
+        if size[0] < 100:
+            await pilot.press("f3")
+            await drawn(pilot)
+
+    assert snap_compare(make_app(*AWAY), terminal_size=size, run_before=ready)
+
+
+async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_variable_once_it_is_there(make_app: MakeApp) -> None:
+    async with make_app(*AWAY).run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        pane = pane_of(pilot)
+        assert [row.split()[-2:] for row in lines(pilot)[2:] if row.startswith("sock")] == [["not", "kept"]]
+        assert (pane.has("sock"), pane.has("orders"), pane.has("items")) == (False, False, True)
+        pane.go_to(next(n for n, line in enumerate(lines(pilot)[2:]) if line.startswith("sock")))
+        await pilot.press("enter")
+        assert [toast.message for toast in pilot.app._notifications] == ["sock is not kept: a connection cannot be kept."]
+        assert isinstance(pilot.app, MahtabApp)
+        assert isinstance(pilot.app.session, ToldSession)
+        pilot.app.session.tell(changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0)
+        pilot.app.session.tell(changes(7, change("sock", "int", "1")), 3.0)
+        await drawn(pilot)
+        assert (pane.has("sock"), pane.has("orders")) == (True, True)
+        assert lines(pilot)[2].split() == ["sock", "int", "1", "you", "7"]
+        assert pane.made == 1

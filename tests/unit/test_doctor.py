@@ -38,3 +38,23 @@ def test_the_limits_of_undo_are_said(project: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.platform", platform)
     said = doctor._undo()
     assert said.startswith(line) if platform == "darwin" else said == line
+
+
+@pytest.mark.parametrize(
+    ("keep", "platform", "line"),
+    [
+        ("true", "linux", "✓ variables   3 MB saved of all sessions, 1,024 MB at most of each (keep_namespace_mb)"),
+        ("false", "linux", "✓ variables   not saved (keep_namespace is false); 3 MB saved of all sessions"),
+        ("true", "darwin", "! variables   3 MB saved of all sessions, 1,024 MB at most of each (keep_namespace_mb)\n"),
+        ("perhaps", "linux", "✓ variables   not known"),
+    ],
+)
+def test_what_is_saved_of_variables_is_said(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, keep: str, platform: str, line: str) -> None:
+    for session in ("session-a", "session-b"):
+        folder = home / ".mahtab" / "namespaces" / session
+        folder.mkdir(parents=True)
+        (folder / "1.variables").write_bytes(bytes(3 * 2**19))
+    monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
+    monkeypatch.setattr("sys.platform", platform)
+    said = doctor._variables()
+    assert said.startswith(line) if platform == "darwin" else said == line

@@ -100,7 +100,8 @@ class Writer:
 
 
 def _too_large(size: int, most: int) -> str:
-    return f"it has {size / 2**20:,.0f} MB, and keep_namespace_mb is {most // 2**20:,}"
+    told, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
+    return f"{told} > {limit}" if size > most else f"{told}, which is too much beside the others for the {limit}"
 
 
 def _files_before(folder: KeptFolder) -> list[dict[str, Any]]:
@@ -129,7 +130,7 @@ class _Attempt:
         try:
             result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most)
         except TooLargeError:
-            raise NotWrittenError(f"it has more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
+            raise NotWrittenError(f"more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
         parts: list[Any] = [result.stream, *result.blocks]
         size = sum(memoryview(part).nbytes for part in parts)
         told = {

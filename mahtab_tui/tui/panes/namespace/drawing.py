@@ -53,7 +53,7 @@ class Columns(NamedTuple):
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
         room -= time + 1 if time else 0
-        by = min(max([3, *(cell_len(row.by) for row in seen)]), room // 4)
+        by = min(max([3, *(cell_len(row.by) for row in seen)]), max([room // 4, *(cell_len(row.by) for row in seen if row.away)]))
         name = min(max([6, *(cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room * 2 // 5))
         return cls(name, kind, max(4, room - name - kind - by), by, time)

@@ -130,11 +130,18 @@ class NamespacePane(RowsView, can_focus=True):
     @property
     def _chosen(self) -> VariableRow | None:
         """The row on which keys act; None if there is none, or its variable is gone."""
-        row = self._rows.shown[self.cursor] if self._rows.shown else None
+        row = self._marked
         return None if row is None or row.name not in self._rows else row
 
+    @property
+    def _marked(self) -> VariableRow | None:
+        return self._rows.shown[self.cursor] if self._rows.shown else None
+
     def action_open(self) -> None:
-        if (row := self._chosen) is not None and self._port is not None:
+        """Look inside; of a variable that is not in the namespace, say why."""
+        if (row := self._marked) is not None and row.away and row.name not in self._rows:
+            self.app.notify(f"{row.label} is {row.by}{f': {row.summary}' if row.by == 'not kept' else ''}.", markup=False)
+        elif (row := self._chosen) is not None and self._port is not None:
             self._port.look_inside(row.name)
 
     def _act(self, act: Callable[[VariableActions, str], None]) -> None:
