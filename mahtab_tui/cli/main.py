@@ -20,6 +20,7 @@ from mahtab_tui.cli.config import config_app
 from mahtab_tui.cli.mcp import mcp_app
 from mahtab_tui.cli.options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
+from mahtab_tui.cli.sessions import sessions_app
 from mahtab_tui.cli.skills import SkillsDir, skills_app
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
+app.add_typer(sessions_app, name="sessions")
 Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 
@@ -63,7 +65,7 @@ def screen(
     theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="[ID]", help="Continue a session: its conversation, not its namespace. Without ID, the last one"),
+        typer.Option(metavar="[ID]", help="Continue a session, with the variables that were saved. Without ID, the last one"),
     ] = None,
     no_share: Annotated[bool, typer.Option("--no-share", help="Do not let agents join the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
@@ -270,30 +272,6 @@ def _replay(log: Path, speed: float | None) -> NoReturn:
     except (ValueError, NoTerminal) as error:
         fail(str(error))
     raise typer.Exit(code)
-
-
-@app.command()
-def sessions(
-    all_projects: Annotated[bool, typer.Option("--all", help="The sessions of every folder")] = False,
-) -> None:
-    """List the sessions that are open on a screen, and those that can be resumed."""
-    from mahtab_tui.session.shared_sessions import SharingError, running_sessions
-    from mahtab_tui.store.resume import describe_sessions
-
-    need_folder()
-    try:
-        running = running_sessions()
-    except SharingError as error:
-        fail(str(error))
-    if running:
-        typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
-    for session in running:
-        say(f"  {session.sentence()}")
-    if running:
-        typer.echo("Saved:")
-
-    for line in describe_sessions(None if all_projects else Path.cwd()):
-        say(line)
 
 
 @app.command()

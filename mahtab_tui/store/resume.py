@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.claim import claim, held, take_over
+from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
-from mahtab_tui.store.namespaces import copy_namespace, is_kept
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records
+from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, delete_session, fork_session, list_sessions, load_records
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
@@ -82,6 +82,20 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteSto
     store, name, past = resumed_store(row._replace(id=copy), variables=variables)
     past.append(_notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently."))
     return store, name, past
+
+
+def remove_session(row: SessionRow) -> None:
+    """Delete a session: its records and its variables. Raises `NoSession` if a program has it open, `StoreError`."""
+    try:
+        own = claim(row.id)
+    except HeldElsewhere as error:
+        raise NoSession(f"The session {row.id} is open ({error.holder.sentence_part()}). Leave it first.") from None
+    try:
+        delete_session(database(), row.id)
+        remove_namespace(row.id)
+    finally:
+        if own is not None:
+            own.release()
 
 
 def _notice(text: str, level: str = "info") -> Record:

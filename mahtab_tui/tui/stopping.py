@@ -42,7 +42,7 @@ class Stopping:
             if sure:
                 self._session.kill_kernel()
 
-        question = "Kill the kernel? All variables are lost; the transcript stays."
+        question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
         self._app.push_screen(Confirm(question, yes="Kill", no="Wait"), chosen)
 
     def _tell_of_kill(self) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
+from tests import warm
 from tests.e2e.conftest import Start
 from tests.waiting import wait_for
 
@@ -66,3 +68,23 @@ def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(start: Sta
     screen.wait("2 variables are back")
     screen.enter("print('al' + word)")
     screen.wait("already")
+
+
+def test_a_session_is_deleted_after_a_question(start: Start, home: Path, project: Path) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("word = 'ready'; print('made ' + 'it')")
+    screen.wait("made it")
+    assert screen.leave() == 0
+    (folder,) = (home / ".mahtab" / "namespaces").glob("session-*")
+    session = folder.name.partition("-")[2]
+
+    def removed(answer: str) -> subprocess.CompletedProcess[str]:
+        command = [*warm.command(), "sessions", "rm", session[:4]]
+        return subprocess.run(command, cwd=project, input=answer, capture_output=True, text=True, timeout=60, check=False)
+
+    assert removed("n\n").returncode == 1
+    assert folder.exists()
+    done = removed("y\n")
+    assert (done.returncode, f"The session {session} is deleted." in done.stdout) == (0, True)
+    assert not folder.exists()

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.store.resume import NoSession, database, find_session, resumed_store
-from mahtab_tui.store.sqlite import SqliteStore
+from mahtab_tui.store.claim import claim
+from mahtab_tui.store.namespaces import kept_bytes, keep_place
+from mahtab_tui.store.resume import NoSession, database, find_session, forked_store, remove_session, resumed_store
+from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.records import made
 
 
@@ -49,3 +51,53 @@ def test_one_that_is_not_told_apart_is_a_sentence(home: Path, tmp_path: Path, se
 def test_before_there_is_any_that_is_said(home: Path) -> None:
     with pytest.raises(NoSession, match="There is no session to resume"):
         resumed("abc")
+
+
+def saved(session: str) -> Path:
+    """The folder of a session's variables, with an index and a file in it."""
+    place = keep_place(session, 10)
+    assert place is not None
+    folder = Path(place.folder)
+    folder.mkdir(mode=0o700)
+    for name in ("index.json", "a.variables"):
+        (folder / name).write_bytes(bytes(100))
+    return folder
+
+
+def test_a_session_is_deleted_with_its_variables_but_not_while_it_is_open(home: Path, tmp_path: Path) -> None:
+    for session in ("abc1", "xyz2"):
+        said(session, tmp_path, 1.0)
+    folder, other = saved("abc1"), saved("xyz2")
+    row = find_session("abc1", None)
+    own = claim("abc1")
+    assert own is not None
+    with pytest.raises(NoSession, match="The session abc1 is open"):
+        remove_session(row)
+    assert folder.exists()
+    own.release()
+    remove_session(row)
+    assert [each.id for each in list_sessions(database())] == ["xyz2"]
+    assert (folder.exists(), other.exists(), kept_bytes()) == (False, True, 200)
+
+
+def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_one_is_deleted(home: Path, tmp_path: Path) -> None:
+    said("abc1", tmp_path, 1.0)
+    saved("abc1")
+    store, _, past = forked_store(find_session("abc1", None), variables=True)
+    assert "The conversation is back; the variables follow." in [record.text for record in past]
+    remove_session(find_session("abc1", None))
+    place = keep_place(store.session, 10)
+    assert place is not None
+    assert sorted(path.name for path in Path(place.folder).iterdir()) == ["a.variables", "index.json"]
+    assert Path(place.folder).stat().st_mode & 0o777 == 0o700
+
+
+def test_the_key_is_one_for_all_sessions_and_the_users_alone(home: Path) -> None:
+    first, second = keep_place("a", 1), keep_place("../b", 2)
+    assert first is not None
+    assert second is not None
+    assert first.key == second.key
+    assert len(bytes.fromhex(first.key)) == 32
+    above = home / ".mahtab" / "namespaces"
+    assert (above.stat().st_mode & 0o777, (above / "key").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert Path(second.folder).parent == above
