@@ -8,7 +8,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.store.claim import claim
-from mahtab_tui.store.namespaces import kept_bytes, keep_place
+from mahtab_tui.store.namespaces import keep_place, kept_bytes
 from mahtab_tui.store.resume import NoSession, database, find_session, forked_store, remove_session, resumed_store
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.records import made
