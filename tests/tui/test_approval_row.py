@@ -316,6 +316,18 @@ async def test_it_says_when_characters_hide_in_code(pilot: Pilot[None]) -> None:
     assert about(pilot) == "holds hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
 
 
+async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_to_reach_it(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    about_code = {"request": "1", "turn": 1, "block": 0, "blocks": 1, "state": "waiting", "reason": "", "party": "claude"}
+    app_of(pilot).fold(tags.APPROVAL, CODE, **about_code, why="undo cannot take back what \x1b[2J[b]subprocess.run[/b] does")
+    await pilot.pause()
+    assert about(pilot) == "asks before it runs: undo cannot take back what [b]subprocess.run[/b] does · f7 or a click answers"
+    label = pilot.app.query_one("#about", Static)
+    await until(pilot, lambda: label.size.height == 2)
+    rows = "".join(label.render_line(y).text for y in range(2))
+    assert "f7 or a click answers" in rows
+
+
 LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
 
 

@@ -175,7 +175,7 @@ class ApprovalRow(AskingRow[Approval]):
                 parts.append(("PgDn reads on", "$muted"))
         if _HINTS[self._part]:
             parts.append((_HINTS[self._part], "$muted"))
-        if record.why:
+        if record.why and self._part == "chips":
             parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
         if hidden := {symbol for _, symbol in places(record.text)}:
             parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
