@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,10 +38,13 @@ class Fence(NamedTuple):
     """The language, as the opening line has it."""
 
 
-def is_python(info: str) -> bool:
-    """Return whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``, ``{.python}``. False if it names no language."""
+def is_python(info: str, also: Collection[str] = ()) -> bool:
+    """Return whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``, ``{.python}``. False if it names no language.
+
+    also: other names of Python, in lower case.
+    """
     found = _LANGUAGE.match(info)
-    return found is not None and found[1].lower() in _PYTHON
+    return found is not None and (found[1].lower() in _PYTHON or found[1].lower() in also)
 
 
 def in_docstring(code: str) -> bool:
@@ -53,9 +56,9 @@ def in_docstring(code: str) -> bool:
     return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
-def python_fences(text: str) -> Iterator[Fence]:
-    """Yield the blocks of Python in a Markdown text, in order. Lines must end with ``\\n``."""
-    return (fence for fence in fences(text) if is_python(fence.info))
+def python_fences(text: str, also: Collection[str] = ()) -> Iterator[Fence]:
+    """Yield the blocks of Python in a Markdown text, in order. Lines must end with ``\\n``. also: see `is_python`."""
+    return (fence for fence in fences(text) if is_python(fence.info, also))
 
 
 def fences(text: str) -> Iterator[Fence]:

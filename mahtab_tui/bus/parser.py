@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -47,9 +47,12 @@ class ParsedResponse:
         return "\n\n".join(part.text for part in self.parts if part.kind == "chat")
 
 
-def parse_response(text: str, *, ended: bool = True) -> ParsedResponse:
-    """Split an answer by ``<assistant-repl-in>`` tags and Markdown fences of Python. Accepts any text."""
-    return ParsedResponse(tuple(part for part in _parts(text) if part.text), ended)
+def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ()) -> ParsedResponse:
+    """Split an answer by ``<assistant-repl-in>`` tags and Markdown fences of Python. Accepts any text.
+
+    also: other names that a fence of Python may have.
+    """
+    return ParsedResponse(tuple(part for part in _parts(text, also) if part.text), ended)
 
 
 def route_response(answer: AssistantChat, log: logging.Logger, *, ended: bool = True) -> ParsedResponse:
@@ -58,7 +61,7 @@ def route_response(answer: AssistantChat, log: logging.Logger, *, ended: bool = 
     return parse_response(answer.text, ended=ended)
 
 
-def _parts(text: str) -> Iterator[AnswerPart]:
+def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
     splitter = AnswerSplitter(fences=False)
     pieces = [*splitter.feed(text), *splitter.end()]
     stretches = [(kind, "".join(piece.text for piece in group)) for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])]
@@ -69,7 +72,7 @@ def _parts(text: str) -> Iterator[AnswerPart]:
         elif kind == "code":
             yield AnswerPart("code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag)
         else:
-            yield from _markdown_parts(stretch)
+            yield from _markdown_parts(stretch, also)
 
 
 def _end_of_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
@@ -83,9 +86,9 @@ def _text(stretches: Sequence[tuple[Kind, str]], number: int) -> str:
     return stretches[number][1] if 0 <= number < len(stretches) else ""
 
 
-def _markdown_parts(text: str) -> Iterator[AnswerPart]:
+def _markdown_parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:
     lines, done = text.split("\n"), 0
-    for fence in python_fences(text):
+    for fence in python_fences(text, also):
         yield AnswerPart("chat", _trimmed("\n".join(lines[done : fence.start])))
         yield AnswerPart("code", _trimmed(fence.code), fence.closed)
         done = fence.end

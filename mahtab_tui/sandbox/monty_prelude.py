@@ -11,7 +11,7 @@ GAPS = (
     " classmethod or staticmethod, and there are no threads. The only modules are "
     + ", ".join(MODULES)
     + "; collections has no OrderedDict, dataclasses no asdict, and re.sub takes no function. csv readers take a list of lines. Parts are plain"
-    " strings without .start, .end and .line, and answers have no .failed: a failed one begins with '[failed'. Call rlm, rlm_map and llm in loops"
+    " strings without .start, .end and .line, and answers have no .failed: a failed one begins with '[failed'. Call llm, rlm and their maps in loops"
     " or comprehensions, not from within map() or sorted()."
 )
 """Follows "Missing from this Python" in the system prompt."""
@@ -46,6 +46,11 @@ def grep(pattern, context_lines=0, max_matches=100):
                 blocks.append([first, last])
     _tell(blocks)
     return ["\\n".join(_lines[first : last + 1]) for first, last in blocks]
+
+def FINAL_VAR(variable):
+    if isinstance(variable, str) and variable.isidentifier():
+        raise NameError("FINAL_VAR cannot look up names here. Call FINAL(" + variable + ")")
+    FINAL(variable)
 
 def _tell(blocks):
     spans = []

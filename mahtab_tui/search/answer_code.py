@@ -13,8 +13,11 @@ from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 _BARE_LIMIT = 100_000
 """Longer answers without a block are not tried as Python."""
 
-_UNNAMED = frozenset(("", "repl", "ipython", "code"))
-"""Other names that models write on a fence around Python."""
+_ALSO_PYTHON = frozenset(("repl",))
+"""What models write on a fence that were trained with other programs for searches."""
+_UNNAMED = frozenset(("", "ipython", "code"))
+"""Other names on a fence, around what may be Python."""
+_FINAL = ("FINAL", "FINAL_VAR", "SUBMIT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
     """
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
-    parsed = parse_response(answer, ended=ended)
+    parsed = parse_response(answer, ended=ended, also=_ALSO_PYTHON)
     parts, answer = parsed.parts, parsed.spoken
     for number, part in enumerate(parts):
         if part.kind == "code":
@@ -54,7 +57,7 @@ def last_answer(answer: str) -> str:
     try:
         statements = _parse(found.code).body
         call = statements[-1].value if statements and isinstance(statements[-1], ast.Expr) else None
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "FINAL" and len(call.args) == 1:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _FINAL and len(call.args) == 1:
             return str(ast.literal_eval(call.args[0]))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass

@@ -32,11 +32,15 @@ def rlm(
     model: str | BaseChatModel | None = None,
     sub_model: str | BaseChatModel | None = None,
     max_depth: int = 3,
-    max_turns: int = 10,
+    max_turns: int = 20,
     max_calls: int = MAX_CALLS,
     max_usd: float | None = None,
     max_seconds: float | None = None,
     max_answer: int | None = None,
+    max_tokens: int | None = None,
+    turn_seconds: float | None = None,
+    small: int | None = None,
+    ask_above: int | None = None,
     concurrency: int | None = None,
     log: str | os.PathLike[str] | None = None,
     yes: bool = False,
@@ -52,8 +56,10 @@ def rlm(
     max_calls, max_usd (US dollars), max_seconds: limits for all calls together; the last call may exceed what was left.
     max_answer (1,000,000): how many characters the answer may have.
     When a limit is reached, or the model fails after something was found, the best answer so far is returned.
+    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls.
+    small (20,000): texts of at most so many characters are given to the model whole. ask_above (50): sub-calls that need no consent.
     concurrency: how many calls run at a time. log: a file to write the events to, for ``mahtab-tui rlm --replay``.
-    yes: allow more than 50 sub-calls; otherwise further ones are refused, and the model makes do with what it has.
+    yes: allow more sub-calls than that; otherwise further ones are refused, and the model makes do with what it has.
     raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
     on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
 
@@ -68,6 +74,10 @@ def rlm(
         max_usd=max_usd,
         max_seconds=max_seconds,
         max_answer=max_answer,
+        max_tokens=max_tokens,
+        turn_seconds=turn_seconds,
+        small=small,
+        ask_above=ask_above,
         concurrency=concurrency,
     )
     kept: Log | None = None

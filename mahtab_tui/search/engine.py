@@ -252,6 +252,7 @@ class Engine:
         if self._begun + len(request.parts) > _NODES:
             raise CallRefusedError(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
         made = sum(size_of(part) for part in request.parts if isinstance(part, str))
+        made += sum(map(size_of, {id(query): query for query in request.queries}.values()))
         if self._made + made > _MADE:
             raise CallRefusedError(
                 f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
@@ -260,7 +261,7 @@ class Engine:
         sources = [NodeSource(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         try:  # check first: nodes that are bound to fail would hold their texts
             self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
-            if request.plain:
+            if request.plain and not request.many:
                 self._check_plain(sources[0])
         except (BudgetSpent, CallRefusedError) as error:
             return [NodeOutcome(str(error), "error")] * len(sources)
@@ -286,7 +287,8 @@ class Engine:
             raise CallRefusedError("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
-            self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
+            self._make(parent, query, source, self._sub_model, batch, index, plain=request.plain)
+            for index, (query, source) in enumerate(zip(request.queries, sources, strict=True))
         ]
         self._events.touch(parent.id, "handed", [span for source in sources for span in source.spans])
         for node in nodes:

@@ -14,6 +14,9 @@ Emit = Callable[[Record], None]
 LONGEST_QUERY = 4_000
 """Characters of a query in its event."""
 
+_SEARCHED = 50
+"""Long queries that are looked for in the text, which takes time."""
+
 
 class Events:
     """Numbers and sends the events of one tree. Lives in one loop."""
@@ -22,6 +25,7 @@ class Events:
         self.tree = tree
         self._emit = emit
         self._seq = 0
+        self._searched = 0
         self._query = ("", "")
         """The last long query and its shortened form, which all parts of a fan-out share."""
 
@@ -35,13 +39,14 @@ class Events:
         self._emit(SearchChatStream(text or "", tree=self.tree, node=node, turn=turn, fresh=text is None, time=time.time()))
 
     def query(self, query: str, root: str) -> str:
-        """Return a query for its event: of a long one both ends, and where the rest is in the root's text, if it is there."""
+        """Return a query for its event: of a long one both ends, and where the rest is in the root's text, if it was found."""
         if len(query) <= LONGEST_QUERY:
             return query
         if self._query[0] != query:
             half = LONGEST_QUERY // 2
             rest = query[half:-half]
-            start = root.find(rest)
+            self._searched += 1
+            start = root.find(rest) if self._searched <= _SEARCHED else -1
             place = f" (characters {start:,} to {start + len(rest):,} of the text)" if start >= 0 else ""
             self._query = (query, f"{query[:half]}\n… {len(rest):,} characters left out{place} …\n{query[-half:]}")
         return self._query[1]

@@ -114,7 +114,8 @@ class FanOuts:
         return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
 
     def _estimate(self, parent: LiveNode, request: Request, sources: Sequence[NodeSource]) -> Amount:
-        read = [source.chars for source in sources if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)]
-        plain = self._calls.estimate(self._model, sum(read) + len(request.query) * len(read), len(read))
-        calls = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
-        return plain.plus(self._calls.estimate(self._model, calls * _CHARS_OF_A_CALL, calls))
+        calls = zip(request.queries, (source.chars for source in sources), strict=True)
+        read = [len(query) + chars for query, chars in calls if request.plain or self._limits.is_plain(parent.depth + 1, chars)]
+        plain = self._calls.estimate(self._model, sum(read), len(read))
+        explored = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
+        return plain.plus(self._calls.estimate(self._model, explored * _CHARS_OF_A_CALL, explored))

@@ -16,7 +16,7 @@ MAX_CALLS = 200
 class Limits:
     """What a tree may do and spend; None means no limit."""
 
-    max_turns: int = 10
+    max_turns: int = 20
     """Of one node."""
     max_depth: int = 3
     """Calls at this depth are plain; the root is at depth 0."""

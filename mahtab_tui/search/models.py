@@ -122,6 +122,12 @@ class NodeConversation:
         self._messages.append(message)
         self.chars += len(str(message.content))
 
+    def replace(self, old: BaseMessage, new: BaseMessage) -> None:
+        """Put a message in the place of another."""
+        place = next(place for place, message in enumerate(self._messages) if message is old)
+        self._messages[place] = new
+        self.chars += len(str(new.content)) - len(str(old.content))
+
     def beginning(self, count: int) -> list[BaseMessage]:
         """Return the first messages."""
         return self._messages[:count]

@@ -20,7 +20,8 @@ _MAX_SPANS = 1_000
 class Request(NamedTuple):
     """A request for sub-calls."""
 
-    query: str
+    queries: tuple[str, ...]
+    """One for each part."""
     parts: tuple[tuple[Span, ...] | str, ...]
     """Each is a text, or places in the node's text that are handed on together."""
     plain: bool
@@ -31,17 +32,12 @@ class Request(NamedTuple):
 
 def read_call(name: str, args: Any, text: Text) -> Request:
     """Check a request for sub-calls. Raises `CallRefusedError`."""
-    if name not in ("rlm", "rlm_map", "llm") or not isinstance(args, Mapping):
+    if name not in ("rlm", "rlm_map", "llm", "llm_map") or not isinstance(args, Mapping):
         raise CallRefusedError("There is no such call.")
     query = args.get("query")
-    if not isinstance(query, str) or not query.strip():
-        raise CallRefusedError("The query must be a string, and not an empty one.")
-    if len(query) > _MAX_QUERY:
-        raise CallRefusedError(f"The query has {len(query):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
-    query = encodable(query)
     if name == "llm":
         part = args.get("part")
-        return Request(query, (_part(part, text) if part is not None else "",), plain=True, many=False)
+        return Request((_query(query),), (_part(part, text) if part is not None else "",), plain=True, many=False)
     parts, many = args.get("parts"), args.get("map")
     if not isinstance(parts, list) or not isinstance(many, bool) or (not many and len(parts) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
@@ -49,7 +45,13 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         raise CallRefusedError(
             f"There are {len(parts):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
         )
-    return Request(query, tuple(_part(part, text) for part in parts), plain=False, many=many)
+    if name == "llm_map" and isinstance(query, list):
+        if len(query) != len(parts):
+            raise CallRefusedError("There must be one query for each text.")
+        queries = tuple(map(_query, query))
+    else:
+        queries = (_query(query),) * len(parts)
+    return Request(queries, tuple(_part(part, text) for part in parts), plain=name == "llm_map", many=many)
 
 
 def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[Span]] | None:
@@ -72,6 +74,14 @@ def read_spans(given: Any, text: Text) -> list[Span]:
     if not isinstance(given, list):
         return []
     return [span for one in given[:_MAX_SPANS] if (span := _span(one, text)) is not None and span[0] < span[1]]
+
+
+def _query(given: Any) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise CallRefusedError("The query must be a string, and not an empty one.")
+    if len(given) > _MAX_QUERY:
+        raise CallRefusedError(f"The query has {len(given):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
+    return encodable(given)
 
 
 def _part(given: Any, text: Text) -> tuple[Span, ...] | str:

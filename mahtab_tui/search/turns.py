@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -25,6 +26,10 @@ from mahtab_tui.search.requests import Request, read_call, read_final, read_touc
 
 _OUTPUT = 10_000
 """Characters of a turn's output that a model gets at most."""
+_LONG = 60_000
+"""Characters of a conversation from which on earlier outputs are shortened."""
+_WHOLE = 3
+"""How many outputs stay as they are then."""
 _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
@@ -84,6 +89,8 @@ class Exploration:
         self._turn = 0
         self._too_long = False
         """Whether the conversation exceeds the model's context window."""
+        self._outputs: deque[tuple[HumanMessage, TurnResult]] = deque()
+        """Messages with outputs that have not been shortened."""
         self._kept = Amount()
         """Reserved for the last call."""
 
@@ -150,8 +157,19 @@ class Exploration:
                 return NodeOutcome(answer, "done", text.to_root(spans)), ""
             self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
-            self._conversation.add(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
+            self._tell(result, prompts.turn_message(result, left, cut=found.cut))
         return None, f"All {self._limits.max_turns} turns are used."
+
+    def _tell(self, result: TurnResult, message: str) -> None:
+        """Report a turn's result. When the conversation has become long, earlier outputs are shortened to their heads; code is kept."""
+        added = HumanMessage(message)
+        self._conversation.add(added)
+        self._outputs.append((added, result))
+        if self._conversation.chars > _LONG:
+            while len(self._outputs) > _WHOLE:
+                told, earlier = self._outputs.popleft()
+                if len(earlier.output) > prompts.SHORTENED_OUTPUT:
+                    self._conversation.replace(told, HumanMessage(prompts.shortened_turn_message(earlier)))
 
     async def _hear(self, kept: Amount | None = None) -> Reply:
         """Get the model's next answer. kept: what is already reserved for it."""

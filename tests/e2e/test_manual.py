@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from mahtab_tui.cli.main import app
+from mahtab_tui.kernel.worker.sandbox.aliases import ALIASES
 from mahtab_tui.kernel.worker.toolbox import NAMES
 from mahtab_tui.manual.pages import TOPICS
 from mahtab_tui.search.limits import Limits
@@ -102,7 +103,7 @@ def test_slash_commands_keys_and_settings_are_there() -> None:
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords
     assert chords <= keys
-    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", *Limits.__dataclass_fields__}
+    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", *Limits.__dataclass_fields__, *ALIASES}
     assert limits <= Settings.model_fields.keys()
 
 

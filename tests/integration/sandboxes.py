@@ -42,8 +42,10 @@ class RecordingNode:
 
 
 async def echo(name: str, args: dict[str, Any]) -> Any:
-    """Answers each part with the query."""
-    return {"answers": [{"text": args["query"], "failed": False} for _ in args.get("parts", [None])]}
+    """Answers each part with its query."""
+    parts = args.get("parts", [None])
+    queries = args["query"] if isinstance(args["query"], list) else [args["query"]] * len(parts)
+    return {"answers": [{"text": query, "failed": False} for query in queries]}
 
 
 async def never(name: str, args: dict[str, Any]) -> Any:

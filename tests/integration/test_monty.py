@@ -250,6 +250,17 @@ async def test_help_says_how_a_name_is_called(sandbox: Sandbox) -> None:
     assert re.search(r"There is help for: .*grep.*rlm_map", await printed(sandbox, "help()"))
 
 
+async def test_names_of_other_programs_reach_nothing_of_the_host(sandboxes: MontySandboxes) -> None:
+    node = RecordingNode()
+    sandbox = await sandboxes.start(Text.root("abc"), node)
+    assert await printed(sandbox, "print(llm_query('q'), llm_map('q', ['a', 'b']), llm_map([('p', 'a')]))") == "q ['q', 'q'] ['p']\n"
+    assert "Call FINAL(asyncio)" in (await run(sandbox, "FINAL_VAR('asyncio')")).output
+    assert node.finals == []
+    await run(sandbox, "found = 42\nFINAL_VAR(found)")
+    assert node.finals == ["42"]
+    await sandbox.close()
+
+
 async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
     assert isinstance(open_sandboxes(), MontySandboxes)

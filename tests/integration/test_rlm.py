@@ -19,12 +19,13 @@ import mahtab_tui
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.search_lines import PLAIN
 from mahtab_tui.search.api import SearchFailed, rlm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.log import read_log
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
-from tests.recursion_scripts import ScriptedModel, Story, replies
+from tests.recursion_scripts import ScriptedModel, Story, query_of, replies
 from tests.waiting import wait_for
 
 LOG = "".join(f"{number:06d} {'ERROR disk full' if number % 1_000 == 500 else 'INFO all is well'}\n" for number in range(20_000))
@@ -75,6 +76,28 @@ def test_an_answer_may_be_long_and_a_sub_answer_less_so() -> None:
     assert "and 500 is the most" in rlm("what?", LOG, model=scripted(script), max_answer=500)
     script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": script["what?"]}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
+
+
+def test_reading_forty_large_parts_costs_a_call_each() -> None:
+    """By rlm_map they cost as many calls as each of forty models makes that write code."""
+    text = LOG
+    explored = [python(f"print({turn})") for turn in range(3)]
+    script = {"map": python("FINAL(len(llm_map('part', partition(40))))"), "explore": python("FINAL(len(rlm_map('part', partition(40))))")}
+    script["each"] = python("FINAL(', '.join(llm_map([(f'part {n}', part) for n, part in enumerate(partition(40))])[::13]))")
+
+    def reply(messages: Sequence[Any]) -> str:
+        query = query_of(messages)
+        if query in script:
+            return script[query]
+        return [*explored, python("FINAL(0)")][sum(message.type == "ai" for message in messages)] if PLAIN not in messages[0].content else query
+
+    calls = {}
+    for query in script:
+        story = Story()
+        answer = rlm(query, text, model=ScriptedModel(reply=reply), on_event=story.append, small=0, max_depth=2)
+        assert answer == ("part 0, part 13, part 26, part 39" if query == "each" else "40")
+        calls[query] = len(story.of(tags.USAGE))
+    assert calls == {"map": 41, "each": 41, "explore": 161}
 
 
 def test_variables_stay_and_failures_are_told() -> None:
@@ -242,7 +265,7 @@ def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
 def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path) -> None:
     lines = [
         {"match": "how many errors", "text": python("print(sum(map(int, rlm_map('count', partition(8)))))")},
-        {"match": "20", "text": python("FINAL('20 errors')")},
+        {"match": ">\n20\n", "text": python("FINAL('20 errors')")},
         {"match": "count", "text": python("x = llm('read', context[:50])\nprint(x)")},
         {"match": "seen", "text": python("FINAL(len(grep('ERROR')))")},
         {"match": "read", "text": "seen"},

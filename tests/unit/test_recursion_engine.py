@@ -215,6 +215,27 @@ def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
     assert turns == [(1, 3), (2, 3), (3, 3), (4, 4)]
 
 
+def test_a_long_conversation_keeps_all_code_and_the_heads_of_earlier_outputs(bench: Bench) -> None:
+    heard: list[list[str]] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        heard.append([str(message.content) for message in messages])
+        return f"number {len(heard)}\n{code('print_much' if len(heard) < 20 else 'answer')}"
+
+    async def print_much(seat: Seat) -> None:
+        seat.print(f"head {len(heard)} ", "x" * 9_000, f" tail {len(heard)}")
+
+    found = bench.run(reply, {"print_much": print_much, "answer": answer})
+    assert (found.text, found.usage.calls) == ("there it is", 20), "twenty turns by default"
+    last = "\n".join(heard[-1])
+    for turn in range(1, 20):
+        assert f"number {turn}\nI look.\n\n```python\nprint_much()" in last
+        assert f"head {turn} " in last
+        assert (f" tail {turn}\n" in last) == (turn >= 17), turn
+    assert max(sum(map(len, messages)) for messages in heard) < 90_000
+    assert " tail 1\n" in "\n".join(heard[4]), "nothing is shortened before it must be"
+
+
 def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
     found = bench.run(replies({"what?": code("halves"), "half": [code("look")] * 2}), {"halves": halves, "look": look}, max_turns=2)
     assert found.text == "[partial] the best there is|[partial] the best there is"
@@ -307,6 +328,10 @@ def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
         ("rlm", {"query": "q", "parts": [{"spans": [[0, 1]] * 1_001}], "map": True}),
         ("rlm", {"query": "q", "parts": [None], "map": True}),
         ("llm", {"query": "q", "part": 3}),
+        ("llm", {"query": ["q"], "part": None}),
+        ("rlm", {"query": ["q"], "parts": [{"span": [0, 5]}], "map": True}),
+        ("llm_map", {"query": ["q", ""], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True}),
+        ("llm_map", {"query": ["q"], "parts": [{"span": [0, 5]}, {"span": [5, 9]}], "map": True}),
     ],
 )
 def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: object) -> None:

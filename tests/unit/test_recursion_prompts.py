@@ -20,6 +20,7 @@ from mahtab_tui.search.prompts import (
     last_message,
     plain_message,
     plain_system,
+    shortened_turn_message,
     system_prompt,
     turn_message,
 )
@@ -38,8 +39,8 @@ def test_the_system_prompt_documents_every_name() -> None:
     assert all(f"\n- {name}(" in prompt for name in FUNCTIONS)
     assert "grep(pattern, context_lines=0, max_matches=100): Return the lines" in prompt
     assert "At most 7 turns" in prompt
-    assert "at most 1,000,000 characters" in prompt
-    assert "at most 40,000 characters" in system_prompt(Text.root(SECRET), Limits(), depth=1)
+    assert "at most 1,000,000 characters" in prompt.replace("\n ", "")
+    assert "at most 40,000 characters" in system_prompt(Text.root(SECRET), Limits(), depth=1).replace("\n ", "")
     assert SECRET not in prompt
     assert "{" not in prompt.replace("{len(ids)}", "").replace("{', '.join(ids)}", "")
 
@@ -52,12 +53,35 @@ def test_the_system_prompt_says_what_differs() -> None:
     assert "a dict of strings by name" in system_prompt(Text.root("x", kind="dict"), Limits())
 
 
-def test_the_first_message_has_the_measures_of_the_text_and_none_of_its_words() -> None:
-    message = first_message("how many?", Text.root(f"{SECRET}\n" * 1000, about="CSV with the columns a, b"), BudgetLeft(10, 99, 1_500_000, 0.5, 300))
-    assert SECRET not in message
-    for said in ("how many?", "a str of 29,000 characters in 1,000 lines (about 7,250 tokens)", "CSV with the columns a, b"):
+def test_the_system_prompt_tells_all_limits_and_which_call_to_use() -> None:
+    prompt = system_prompt(Text.root("x"), Limits(turn_seconds=12.5, plain=99_000, ask_above=7))
+    for said in ("at most 12.5 s", "at most 10,000 characters of what", "400 MB", "at most 99,000 characters a call", "Above 7 sub-calls"):
+        assert said in prompt
+    assert "Which call: llm_map to have texts read" in prompt
+    assert "Let a model label, let code count" in prompt
+    assert "a short plan" in prompt
+    assert len(prompt) < 4_900, "it is sent with every call"
+
+
+def test_the_first_message_has_the_measures_of_the_text_and_its_ends() -> None:
+    lines = "".join(f"{number:05}\n" for number in range(1_000))
+    message = first_message("how many?", Text.root(lines, about="CSV with the columns a, b"), BudgetLeft(10, 99, 1_500_000, 0.5, 300))
+    for said in ("how many?", "a str of 6,000 characters in 1,000 lines (about 1,500 tokens)", "CSV with the columns a, b"):
         assert said in message
     assert "Left: 10 turns, 99 model calls, 1,500,000 tokens, $0.50, 300 s." in message
+    assert f"It begins:\n\n<{TEXT}>\n00000\n" in message
+    assert f"00999\n\n</{TEXT}>" in message
+    assert "00500" not in message
+    assert f"all of it:\n\n<{TEXT}>\nshort\n</{TEXT}>" in first_message("q", Text.root("short"), BudgetLeft())
+
+
+def test_an_earlier_output_is_shortened_to_its_head() -> None:
+    message = shortened_turn_message(result("head" + HOSTILE + "x" * 9_000 + "tail", status="error"))
+    assert message.startswith(f'<{OUTPUT} status="error" characters="')
+    assert "head" in message
+    assert "tail" not in message
+    assert "raised an exception" in message
+    assert "Only its head is kept here, 1,000 of" in message
 
 
 def test_documents_are_named_with_their_lengths() -> None:
@@ -108,13 +132,15 @@ TAGS = re.compile(rf"<\s*/?\s*(?:{QUERY}|{TEXT}|{OUTPUT}|[a-z]+-repl-\w+|[a-z]+-
 @pytest.mark.parametrize(
     ("message", "tags"),
     [
-        (first_message(HOSTILE, Text.root("x", kind="list", about=HOSTILE, parts=(Document(HOSTILE, 0, 1),)), BudgetLeft()), 4),
+        (first_message(HOSTILE, Text.root("x", kind="list", about=HOSTILE, parts=(Document(HOSTILE, 0, 1),)), BudgetLeft()), 6),
+        (first_message("q", Text.root(HOSTILE * 100), BudgetLeft()), 8),
+        (shortened_turn_message(result(HOSTILE)), 2),
         (turn_message(result(HOSTILE), BudgetLeft()), 2),
         (last_message("Used up.", HOSTILE), 2),
         (plain_message(HOSTILE, HOSTILE), 4),
         (plain_message(HOSTILE, HOSTILE * 1000), 4),
     ],
-    ids=["first", "turn", "last", "plain", "long plain"],
+    ids=["first", "preview", "shortened", "turn", "last", "plain", "long plain"],
 )
 def test_nothing_from_outside_can_forge_the_structure(message: str, tags: int) -> None:
     assert len(TAGS.findall(message)) == tags

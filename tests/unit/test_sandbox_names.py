@@ -39,7 +39,7 @@ class Engine:
         args = json.loads(json.dumps(args))
         with self._lock:
             self.calls.append((name, args))
-        parts = args["parts"] if name == "rlm" else [args["part"]]
+        parts = [args["part"]] if name == "llm" else args["parts"]
         return {"answers": [self._answer(part) for part in parts]}
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
@@ -182,6 +182,10 @@ def test_compiled_patterns_keep_their_flags() -> None:
         ("rlm_map('q', 5)", TypeError, "subsets must be a list of strings, not int"),
         ("rlm_map(partition(2), 'q')", TypeError, "query must be"),
         ("rlm_map('q', [None])", TypeError, "not None"),
+        ("llm_map('q', 'abc')", TypeError, r"llm_map takes several texts.* use llm\(query, text\)"),
+        ("llm_map(['a', 'b'])", TypeError, r"pairs of them: llm_map\(\[\(query, a\)"),
+        ("llm_map([('', 'b')])", ValueError, "llm_map: query is empty"),
+        ("llm_map(7)", TypeError, "llm_map: the argument must be a list of strings, not int"),
         ("FINAL()", TypeError, "FINAL: missing a required argument: 'answer'"),
         ("FINAL('x' * 40_001)", ValueError, "40,001 characters.*call FINAL again"),
     ],
@@ -234,6 +238,48 @@ def test_rlm_map_keeps_order_and_marks_failures() -> None:
     assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
     assert there["rlm_map"]("q", []) == []
     assert [call[1]["map"] for call in engine.calls] == [True, True]
+
+
+def test_llm_map_asks_one_query_or_one_for_each_text() -> None:
+    engine = Engine(lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"})
+    there = names(engine=engine)
+    answers = there["llm_map"]("q", (text for text in ("a", "b", "c")))
+    assert answers == ["a", "[failed: b]", "c"]
+    assert [answer.failed for answer in answers] == [False, True, False]
+    assert there["llm_map"](iter([("first?", there["peek"](10)), ["second?", "x"]])) == ["span", "x"]
+    assert there["llm_map"]({"one": ("third?", "y")}) == ["y"]
+    assert there["llm_map"]([]) == there["llm_map"]("q", []) == []
+    one = {"query": "q", "parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}], "map": True}
+    two = {"query": ["first?", "second?"], "parts": [{"span": [0, 10]}, {"text": "x"}], "map": True}
+    assert engine.calls == [("llm_map", one), ("llm_map", two), ("llm_map", {"query": ["third?"], "parts": [{"text": "y"}], "map": True})]
+
+
+def test_names_of_other_programs_work() -> None:
+    engine = Engine(lambda part: {"text": "read", "failed": False})
+    there = names(engine=engine)
+    long = "Sum it up.\n" + "x" * 30_000
+    assert (there["llm_query"]("why?"), there["rlm_query"]("why?")) == ("read", "read")
+    assert there["llm_query_batched"](["why?", long]) == ["read", "read"]
+    (_, plain), (_, explored), (_, both) = engine.calls
+    assert (plain["query"], plain["part"]) == (explored["query"], None) == ("why?", None)
+    assert both["query"][0] == "why?"
+    assert "It begins: Sum it up." in both["query"][1]
+    assert both["parts"] == [{"text": ""}, {"text": long}]
+    for code in (
+        "FINAL_VAR('found')",
+        "FINAL_VAR(found)",
+        "SUBMIT(found)",
+        "SUBMIT(answer=found)",
+        "def f():\n    held = 42\n    FINAL_VAR('held')\nf()",
+    ):
+        engine = Engine()
+        with pytest.raises(Final):
+            exec(code, {**names(engine=engine), "found": 42})
+        assert engine.told[-1] == ("final", {"text": "42", "spans": []}), code
+    for code, text in (("FINAL_VAR('nothing such')", "nothing such"), ("SUBMIT(a=1, b=2)", '{"a": 1, "b": 2}'), ("SUBMIT(1, 2)", "[1, 2]")):
+        with pytest.raises(Final):
+            exec(code, names(engine=engine))
+        assert engine.told[-1][1]["text"] == text
 
 
 def test_llm_is_asked_with_and_without_text() -> None:

@@ -32,7 +32,7 @@ WAITS: dict[str, object] = {
     "api_keys": {"openai": "sk-theirs"},
     "claude_api_key": True,
     "rlm_max_depth": 4,
-    "rlm_max_turns": 11,
+    "rlm_max_turns": 21,
     "rlm_max_calls": 100_000,
     "rlm_max_usd": 100.0,
     "rlm_max_seconds": 100_000.0,

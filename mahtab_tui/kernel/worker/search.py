@@ -23,6 +23,10 @@ def rlm(
     max_usd: float | None = None,
     max_seconds: float | None = None,
     max_answer: int | None = None,
+    max_tokens: int | None = None,
+    turn_seconds: float | None = None,
+    small: int | None = None,
+    ask_above: int | None = None,
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
@@ -31,10 +35,12 @@ def rlm(
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
-    max_depth (3), max_turns (10): how deep it calls itself, and how often one call may run code.
+    max_depth (3), max_turns (20): how deep it calls itself, and how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
     max_answer (1,000,000): how many characters the answer may have.
-    concurrency: model calls at a time. yes: allow more than 50 sub-calls without asking.
+    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls.
+    small (20,000): texts of at most so many characters are given to the model whole. ask_above (50): sub-calls that are not asked about.
+    concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
     The pane "recursion" shows the search; Escape stops it. Raises RuntimeError if there is no answer.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
@@ -48,6 +54,10 @@ def rlm(
         "max_usd": max_usd,
         "max_seconds": max_seconds,
         "max_answer": max_answer,
+        "max_tokens": max_tokens,
+        "turn_seconds": turn_seconds,
+        "small": small,
+        "ask_above": ask_above,
         "concurrency": concurrency,
     }
     contexts = late_import(f"{__package__}.contexts")

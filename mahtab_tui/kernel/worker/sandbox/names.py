@@ -10,6 +10,7 @@ from re import Pattern
 from typing import Any, Callable, NoReturn
 
 from ..text_tools import LONG_LINE, cuts
+from .aliases import ALIASES, Aliases
 from .grounds import Grounds
 from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
@@ -19,7 +20,7 @@ from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
 __all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
 
-FUNCTIONS = ("peek", "grep", "partition", "rlm", "rlm_map", "llm", "FINAL")
+FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
 
 
 def make_names(
@@ -32,6 +33,8 @@ def make_names(
     """
     functions = SandboxFunctions(text, host, numbered=kind == "str", longest_answer=longest_answer)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
+    aliases = Aliases(functions)
+    names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
     names["context"] = text if kind == "str" else functions.documents(kind, parts)
     return names
 
@@ -54,10 +57,7 @@ class SandboxFunctions:
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
 
     def peek(self, n: int = 2000, start: int = 0) -> Part:
-        """Return n characters of the text from a start (negative: from the end).
-
-        Example: print(peek(500)); print(peek(500, -500)).
-        """
+        """Return n characters of the text from a start (negative: from the end). Example: print(peek(500, -500))."""
         if isinstance(n, str):
             raise TypeError("peek reads the text itself: peek(n, start). Slice another string: s[:500]")
         _whole("peek", "n", n)
@@ -76,7 +76,6 @@ class SandboxFunctions:
         Matching is by line; a pattern with \n in it matches across lines. (?i) at its start ignores case.
         Of a line of more than 10,000 characters it returns what stands around each match.
         Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
-        Example: print(len(grep("ERROR", max_matches=None)), "lines").
         """
         if isinstance(context_lines, (str, re.RegexFlag)):
             raise TypeError("grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start")
@@ -101,7 +100,7 @@ class SandboxFunctions:
     def partition(self, n: int = 10) -> list[Part]:
         """Cut the text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
 
-        Example: answers = rlm_map("Which users are named?", partition(20)).
+        Example: parts = partition(20).
         """
         if isinstance(n, str):
             raise TypeError("partition cuts the text itself: partition(n)")
@@ -111,40 +110,44 @@ class SandboxFunctions:
         return self._parts(cuts(self._text, n))
 
     def rlm(self, query: str, subset: str) -> SubAnswer:
-        """Ask a sub-model, which works as you do, about a part of the text (or any other string), and return its answer, a string.
+        """Have a model that works as you do, with code and several calls, answer a query about one part.
 
-        It sees only the query and the subset, so say in the query all that it must know, and which form the answer should have.
-        answer.failed is True where there is none; the string then says why.
-        Example: print(rlm("Summarise the incident in five lines", context[120_000:180_000])).
+        Example: print(rlm("Which requests failed, and why?", context[:3_000_000])).
         """
         _query("rlm", query)
         return self._ask("rlm", [self._part("rlm", subset)], query, fan_out=False)[0]
 
     def rlm_map(self, query: str, subsets: Iterable[str]) -> list[SubAnswer]:
-        """Ask the same of each of several parts, all at once, and return the answers in the order of the parts.
+        """Ask the same as rlm of each of several parts, all at once; the answers are in the order of the parts.
 
-        subsets: strings, such as partition(20) or a list of slices; of a dict, its values. Those that failed have .failed True.
-        Example: found = [a for a in rlm_map("List all order ids, one a line", partition(20)) if not a.failed].
+        Example: found = rlm_map("Which users are named?", partition(4)).
         """
         _query("rlm_map", query)
-        if isinstance(subsets, str):
-            raise TypeError("rlm_map takes several texts: rlm_map(query, [a, b]). For one text use rlm(query, text)")
-        try:
-            given = list(subsets.values() if isinstance(subsets, dict) else subsets)
-        except TypeError:
-            raise wrong_type("rlm_map", "subsets", "a list of strings", subsets) from None
-        parts = [self._part("rlm_map", subset) for subset in given]
+        parts = [self._part("rlm_map", subset) for subset in _several("rlm_map", "subsets", subsets)]
         return self._ask("rlm", parts, query, fan_out=True) if parts else []
 
     def llm(self, query: str, text: str = "") -> SubAnswer:
-        """Ask a model once, without code of its own, and return its answer, a string. Good for a text of up to about 200,000 characters.
+        """Have a model read a text, any string, and return its answer, a string; .failed is True if it says why there is none.
 
+        It sees only the query and the text, so say in the query all that it must know, and which form the answer should have.
         Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
         """
         _query("llm", query)
         part = self._part("llm", text)
         reply = self._host.call("llm", {"query": str(query), "part": None if part == {"text": ""} else part})
         return answer_of(reply["answers"][0])
+
+    def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
+        """Have each of several texts read, all at once, and return the answers in the order of the texts: one call for each.
+
+        Instead of one query, each text may have its own: llm_map([(query, text), ...]).
+        Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
+        """
+        if texts is None:
+            return self._ask_each(_several("llm_map", "the argument", query))
+        _query("llm_map", query)
+        parts = [self._part("llm_map", text) for text in _several("llm_map", "texts", texts)]
+        return self._ask("llm_map", parts, query, fan_out=True) if parts else []
 
     def FINAL(self, answer: object) -> NoReturn:
         """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON, a generator as its items.
@@ -169,8 +172,17 @@ class SandboxFunctions:
             else:
                 yield start, end
 
-    def _ask(self, name: str, parts: list[dict[str, object]], query: str, *, fan_out: bool) -> list[SubAnswer]:
-        reply = self._host.call(name, {"query": str(query), "parts": parts, "map": fan_out})
+    def _ask_each(self, pairs: list[Any]) -> list[SubAnswer]:
+        """Ask a query of its own about each text."""
+        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+            raise TypeError("llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])")
+        for query, _ in pairs:
+            _query("llm_map", query)
+        parts = [self._part("llm_map", text) for _, text in pairs]
+        return self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True) if parts else []
+
+    def _ask(self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool) -> list[SubAnswer]:
+        reply = self._host.call(name, {"query": query if isinstance(query, list) else str(query), "parts": parts, "map": fan_out})
         return [answer_of(answer) for answer in reply["answers"]]
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
@@ -216,6 +228,17 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
 def _whole(name: str, argument: str, value: object) -> None:
     if not isinstance(value, int):
         raise wrong_type(name, argument, "a whole number", value)
+
+
+def _several(name: str, argument: str, texts: Any) -> list[Any]:
+    """Return several texts as a list; of a dict, its values."""
+    if isinstance(texts, str):
+        single = name.replace("_map", "")
+        raise TypeError(f"{name} takes several texts: {name}(query, [a, b]). For one text use {single}(query, text)")
+    try:
+        return list(texts.values() if isinstance(texts, dict) else texts)
+    except TypeError:
+        raise wrong_type(name, argument, "a list of strings", texts) from None
 
 
 def _query(name: str, query: object) -> None:
