@@ -14,7 +14,8 @@ from textual.widgets import Button, Static
 from mahtab_tui.kernel.base import Change, KernelError, NotRestored, Restoration, Variable
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.entries import Cell, Question
+from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.screens.undo import OUTSIDE, UndoScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.tui.editor_app import until
@@ -129,6 +130,28 @@ async def test_ctrl_z_on_an_entry_asks_about_its_cell(make_app: Callable[..., Ma
         assert not can_undo(app.screen)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, UndoScreen))
+
+
+async def test_a_question_offers_to_undo_its_whole_answer(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        app.session.cells.last = 4
+        pane = app.query_one(TranscriptPane)
+        pane.focus()
+        question = next(entry for entry in pane.viewport.transcript.entries if isinstance(entry, Question))
+        for entry in (question, pane.viewport.transcript.entries[-1]):
+            pane.marker.entry = entry
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(app.screen, ActionMenu))
+            assert isinstance(app.screen, ActionMenu)
+            assert ("entry-undo" in {command.id for command in app.screen.commands}) is (entry is question)
+            await pilot.press("escape")
+            await until(pilot, lambda: not isinstance(app.screen, ActionMenu))
+        pane.marker.entry = question
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: isinstance(app.screen, UndoScreen))
+        assert str(app.screen.query_one("#question", Static).content) == "Undo cell 4?"
 
 
 async def test_undo_in_ask_mode_says_what_it_does_not_understand(make_app: Callable[..., MahtabApp]) -> None:
