@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import tests.benchmarks.inspector as inspector
+import tests.benchmarks.keeping as keeping
 import tests.benchmarks.kernel as kernel
 import tests.benchmarks.knowledge as knowledge
 import tests.benchmarks.mcp as mcp
@@ -20,6 +21,7 @@ from tests.benchmarks.table import Row, print_table
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
     "undo": undo.rows,
+    "keeping": keeping.rows,
     "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,
