@@ -430,10 +430,10 @@ class Kernel(Protocol):
     def kept(self) -> KeptNamespace | None:
         """What is kept of an earlier kernel of the session; None where this kernel keeps nothing. Raises `KernelError`."""
 
-    def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
         """Write the namespace to disk in a forked process, after the running cell, and wait for it at most so long. Raises `KernelError`.
 
-        carried: files that stay, though nothing of them is in the namespace."""
+        carried: files that stay, though nothing of them is in the namespace. lost: names that were not kept before, and were not made since."""
 
     def restore(self, file: KeptFile) -> RestoredFile:
         """Bring the variables of a file back, after the running cell; others wait meanwhile. `interrupt` stops it. Raises `KernelError`."""

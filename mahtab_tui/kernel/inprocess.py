@@ -237,7 +237,7 @@ class InProcessKernel:
     def kept(self) -> None:
         """Nothing: the namespace is the caller's own."""
 
-    def keep(self, carried: Sequence[str], seconds: float) -> NoReturn:
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
         raise KernelError(_NOT_KEPT)
 
     def restore(self, file: KeptFile) -> NoReturn:

@@ -148,8 +148,8 @@ class MaskedKernel:
         missing = (NotKept(self._variable(each.variable), self._secrets.mask(each.reason)) for each in kept.missing)
         return KeptNamespace(tuple(files), tuple(missing))
 
-    def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
-        return self.inner.keep(carried, seconds)
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
+        return self.inner.keep(carried, lost, seconds)
 
     def restore(self, file: KeptFile) -> RestoredFile:
         done = self.inner.restore(file)

@@ -233,8 +233,8 @@ class ProcessKernel:
         cloudpickle_folder()
         return checked(KeptNamespace, self._needed_worker().request("kept", RESTORE_TIMEOUT))
 
-    def keep(self, carried: Sequence[str], seconds: float) -> KeepResult:
-        return checked(KeepResult, self._needed_worker().request("keep", seconds, carried=list(carried)))
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
+        return checked(KeepResult, self._needed_worker().request("keep", seconds, carried=list(carried), lost=list(lost)))
 
     def restore(self, file: KeptFile) -> RestoredFile:
         worker = self._needed_worker()

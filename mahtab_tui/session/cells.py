@@ -235,6 +235,7 @@ class Cells:
     def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
         rows = tuple(change_row(change, self.provenance.described(change.name)) for change in changes)
         self.provenance.fold(cell, party, changes)
+        self._keeping.made(change.name for change in changes)
         emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
         self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
 

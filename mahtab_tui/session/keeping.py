@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
@@ -162,6 +162,12 @@ class Keeping:
         with self._lock:
             self._on = False
 
+    def made(self, names: Iterable[str]) -> None:
+        """A cell has made or changed names: they are no longer missing."""
+        with self._lock:
+            for name in names:
+                self._missing.pop(name, None)
+
     def changed(self) -> None:
         """A cell has run: the namespace is written soon."""
         with self._lock:
@@ -210,9 +216,9 @@ class Keeping:
             self._attempted = self._changes
             if not self._on:
                 return
-            changes, carried = self._changes, [*self._pending, *self._carried]
+            changes, carried, lost = self._changes, [*self._pending, *self._carried], list(self._missing)
         try:
-            result = self._kernel.keep(carried, seconds)
+            result = self._kernel.keep(carried, lost, seconds)
         except KernelError:  # it runs a cell all the time, or has ended
             return
         if result.error:

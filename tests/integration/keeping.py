@@ -33,7 +33,7 @@ class Kept:
     def keep(self, cells: Cells, *carried: str) -> KeepResult:
         """Write the namespace."""
         self._cells = cells.number
-        return cells.kernel.keep(carried, PATIENCE)
+        return cells.kernel.keep(carried, (), PATIENCE)
 
     def again(self, cells: Cells, python: str | None = None) -> tuple[Cells, dict[str, str]]:
         """Write the namespace, and read it into a new kernel: that, and the reasons for what is not back."""

@@ -330,6 +330,6 @@ def test_inside_the_callers_program_nothing_is_kept() -> None:
     try:
         assert kernel.kept() is None
         with pytest.raises(KernelError, match="not kept"):
-            kernel.keep((), 1.0)
+            kernel.keep((), (), 1.0)
     finally:
         kernel.close()

@@ -75,6 +75,16 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     assert run(it, "items") == "[1]\n"
 
 
+def test_what_is_not_kept_is_told_again_until_a_cell_makes_it(open_session: Open, kept: Kept) -> None:
+    first = open_session(keep=kept.place)
+    run(first, "items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
+    it = again(open_session, kept, first)
+    assert "2 are not" in it.store.wait(tags.RESTORE).text
+    run(it, "one = 1", "del one")
+    third = again(open_session, kept, it)
+    assert third.store.wait(tags.RESTORE).text == "1 variable is back; 1 is not: two (a lock cannot be kept)."
+
+
 SLOW = """\
 import os, time
 class Slow:

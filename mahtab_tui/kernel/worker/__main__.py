@@ -188,7 +188,7 @@ class Worker:
     def _keep(self, frame: Frame) -> None:
         """Fork the process that writes the namespace; the answer comes once that has ended."""
         try:
-            writer = self._keeper.start_writing(frame["carried"])
+            writer = self._keeper.start_writing(frame)
         except OSError as error:
             self._channel.send({"op": "reply", "id": frame["id"], "value": {"error": f"the kernel cannot be forked ({error.strerror})"}})
             return

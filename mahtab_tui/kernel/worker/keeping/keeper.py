@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any, Callable
 
 from ..statics import MISSING
@@ -44,9 +43,9 @@ class Keeper:
         files = [{"name": file["name"], "size": file["size"], "variables": _rows(file)} for file in self._index["files"]]
         return {"files": files, "missing": [{"variable": row, "reason": row["reason"]} for row in self._index["missing"]]}
 
-    def start_writing(self, carried: Iterable[str]) -> Checkpoint:
-        """Fork the process that writes; `finish` waits for it. carried: files that stay, though nothing of them is in the namespace. Raises `OSError`."""
-        writer = Writer(self._namespace, self._kernel, {**self._settings, "carried": list(carried)})
+    def start_writing(self, request: dict[str, Any]) -> Checkpoint:
+        """Fork the process that writes; `finish` waits for it. request: carried and lost, see `Writer`. Raises `OSError`."""
+        writer = Writer(self._namespace, self._kernel, {**self._settings, **request})
         return fork(lambda question: _written(writer))
 
     def loading(self, name: str) -> Loading:

@@ -26,7 +26,8 @@ class Writer:
     """Writes the variables that have changed since the last index."""
 
     def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
-        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its folder), and carried: files of earlier kernels to be kept."""
+        """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its folder); carried: files of earlier kernels that
+        stay; lost: names that earlier kernels had, and this one never had."""
         self._namespace = namespace
         self._kernel = kernel
         self._folder = request["folder"]
@@ -34,6 +35,7 @@ class Writer:
         self._most: int = request["megabytes"] * 2**20
         self._cloudpickle_folder: str = request["cloudpickle"]
         self._carried = frozenset(request["carried"])
+        self._lost = frozenset(request["lost"])
 
     def write(self) -> dict[str, Any]:
         """Write, and tell: bytes in all, the number of variables, and those not kept. Raises `OSError`, `FolderError`."""
@@ -45,7 +47,8 @@ class Writer:
             folder.close()
 
     def _write(self, folder: KeptFolder) -> dict[str, Any]:
-        before = _files_before(folder)
+        index_before = _index_before(folder)
+        before = index_before["files"]
         carried = [left for file in before if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
         attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before, self._most)
         variables, missing = self._variables()
@@ -75,7 +78,10 @@ class Writer:
         index: dict[str, Any] = {
             "written": time.time(),
             "files": [*files, *carried],
-            "missing": [{**described(name, self._namespace[name]), "reason": reason} for name, reason in missing.items()],
+            "missing": [
+                *({**described(name, self._namespace[name]), "reason": reason} for name, reason in missing.items()),
+                *(row for row in index_before["missing"] if row["name"] in self._lost and row["name"] not in self._namespace),
+            ],
         }
         folder.write_index(index)
         folder.remove_all_but({file["name"] for file in index["files"]})
@@ -104,13 +110,12 @@ def _too_large(size: int, most: int) -> str:
     return f"{told} > {limit}" if size > most else f"{told}, which is too much beside the others for the {limit}"
 
 
-def _files_before(folder: KeptFolder) -> list[dict[str, Any]]:
+def _index_before(folder: KeptFolder) -> dict[str, Any]:
     try:
         index = folder.index()
     except FolderError:  # of another version: what is written now replaces it
         index = None
-    files: list[dict[str, Any]] = index["files"] if index else []
-    return files
+    return index or {"files": [], "missing": []}
 
 
 class _Attempt:
