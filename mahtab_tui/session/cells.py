@@ -160,11 +160,11 @@ class Cells:
         whose = origin if guest is None else "agent"
         self._running.append(whose)
         try:
-            self._keeping.before(code)
+            self._keeping.before("" if nested else code)  # around a nested one, another cell runs
             result = execute() if bounded is None else bounded.run(execute)
         finally:
             self._running.remove(whose)
-            self._keeping.changed()
+            self._keeping.after()
         self.finished.append(FinishedCell(cell, party, code, str(result.status)))
         emit(
             self._log,

@@ -39,6 +39,8 @@ class Keeping:
         self._ends = False
         self._changes = self._attempted = self._written = 0
         """How many cells have run; how many had when it was last tried to write the namespace, and when that was done."""
+        self._cells = 0
+        """Cells that run or wait: nothing is read between them but what they mention."""
         self._pending: dict[str, KeptFile] = {}
         """Files to be read, by name."""
         self._carried: list[str] = []
@@ -93,7 +95,9 @@ class Keeping:
         self._log_missing(self._missing)
 
     def before(self, code: str) -> None:
-        """Bring the variables back that a cell's code mentions."""
+        """A cell begins: bring the variables back that its code mentions."""
+        with self._lock:
+            self._cells += 1
         if not self._pending:
             return
         words = set(_WORD.findall(code))
@@ -102,8 +106,16 @@ class Keeping:
             if everything or not words.isdisjoint(variable.name for variable in file.variables):
                 self._bring(file)
 
+    def after(self) -> None:
+        """A cell has ended: the namespace is written soon."""
+        with self._lock:
+            self._cells -= 1
+        self.changed()
+
     def _restore(self) -> None:
         for file in list(self._pending.values()):
+            with self._lock:
+                self._lock.wait_for(lambda: not self._cells)
             self._bring(file)
         if not self._pending:
             self._tell()
@@ -169,7 +181,7 @@ class Keeping:
                 self._missing.pop(name, None)
 
     def changed(self) -> None:
-        """A cell has run: the namespace is written soon."""
+        """The namespace has changed, and is written soon."""
         with self._lock:
             self._changes += 1
             self._lock.notify_all()
@@ -181,6 +193,11 @@ class Keeping:
             self._lock.notify_all()
         if self._writer.ident is not None:
             self._writer.join(seconds)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The names that an earlier kernel had, and that are not kept."""
+        return frozenset(self._missing)
 
     @property
     def behind(self) -> bool:

@@ -33,6 +33,7 @@ from mahtab_tui.session.loading import DataFile
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.preview import QuestionPreview
 from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.rebuilding import Rebuilding
 from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
@@ -96,6 +97,8 @@ class Session:
         asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
         self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, asking=asking)
         self.keeping = Keeping(self.log, self.kernel)
+        self._rebuilding = Rebuilding(past)
+        self.log.addHandler(self._rebuilding)
         self.cells = Cells(
             self.log,
             self.kernel,
@@ -328,6 +331,10 @@ class Session:
     def look(self) -> Look:
         """Return a `Look` inside objects for one screen, which must close it."""
         return Look(self.kernel)
+
+    def rebuilding_cell(self, name: str) -> str:
+        """Return the cells that made a variable which was not kept, in order, as one cell; empty if they are not known."""
+        return self._rebuilding.code_for(name, self.keeping.missing)
 
     def in_use(self) -> str:
         """Say what undo and the saved variables use of what they may, a line each. Waits for the kernel. Raises `KernelError`."""

@@ -54,6 +54,9 @@ class NamespacePort(Protocol):
     def look_inside(self, name: str) -> None:
         """Inspect a variable."""
 
+    def rebuild(self, name: str, why: str) -> None:
+        """Bring the cells into the editor that made a variable which is not there. why: a sentence that says why it is not."""
+
     def run(self, code: str) -> None:
         """Run code as a cell of the user's, so that it appears in the transcript."""
 

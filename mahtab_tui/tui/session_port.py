@@ -96,6 +96,16 @@ class SessionPort:
     def find(self) -> None:
         self._panes.query_one("#transcript-find", FindRow).open()
 
+    def rebuild(self, name: str, why: str) -> None:
+        code = self._session.rebuilding_cell(name)
+        if not code:
+            self._app.notify(f"{why} No cell of this session made it.", severity="warning", markup=False)
+        elif not self._editor.is_empty:
+            self._app.notify(f"{why} Clear the input first; then Enter here puts the cells there that made it.", severity="warning", markup=False)
+        else:
+            self.edit("python", code)
+            self._app.notify(f"{why} The input has the cells that made it: read them, then run them.", markup=False)
+
     def look_inside(self, name: str) -> None:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 

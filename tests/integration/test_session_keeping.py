@@ -100,8 +100,10 @@ def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, 
     run(first, SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
     it = again(open_session, kept, first)
     it.store.wait(tags.NAMESPACE, party="restored")
+    it.session.submit("python", "'n', one.name")
+    it.store.wait(tags.USER_REPL_IN, cell=3)
     (project / "one").touch()
-    assert run(it, "'n', one.name") == "('n', 'one')\n", "the other one is still being read, or not yet"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "('n', 'one')\n", "the other one is not read yet"
     assert not [record for record in it.store.records if record.tag == tags.RESTORE]
     (project / "two").touch()
     assert run(it, "two.name") == "'two'\n"

@@ -326,9 +326,6 @@ async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_varia
         pane = pane_of(pilot)
         assert [row.split()[-2:] for row in lines(pilot)[2:] if row.startswith("sock")] == [["not", "kept"]]
         assert (pane.has("sock"), pane.has("orders"), pane.has("items")) == (False, False, True)
-        pane.go_to(next(n for n, line in enumerate(lines(pilot)[2:]) if line.startswith("sock")))
-        await pilot.press("enter")
-        assert [toast.message for toast in pilot.app._notifications] == ["sock is not kept: a connection cannot be kept."]
         assert isinstance(pilot.app, MahtabApp)
         assert isinstance(pilot.app.session, ToldSession)
         pilot.app.session.tell(changes(0, change("orders", "DataFrame", "10,000 × 5"), party="restored"), 2.0)
@@ -337,3 +334,34 @@ async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_varia
         assert (pane.has("sock"), pane.has("orders")) == (True, True)
         assert lines(pilot)[2].split() == ["sock", "int", "1", "you", "7"]
         assert pane.made == 1
+
+
+async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_input_and_runs_nothing(make_app: MakeApp) -> None:
+    made_sock = made(tags.USER_REPL_IN, "sock = socket.socket()", {"cell": 2, "party": "you"}, 1.0)
+    app = make_app(made_sock, changes(2, change("sock", "socket", "")), *AWAY)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        pane, editor = pane_of(pilot), app.panes.editor
+
+        async def enter_on(name: str) -> list[str]:
+            pane.focus()
+            await until(pilot, lambda: pane.has_focus)
+            pane.go_to(next(n for n, line in enumerate(lines(pilot)[2:]) if line.startswith(name)))
+            app.clear_notifications()
+            await pilot.press("enter")
+            await pilot.pause()
+            return [toast.message for toast in app._notifications]
+
+        editor.text = "draft"
+        assert await enter_on("sock") == [
+            "sock is not kept: a connection cannot be kept. Clear the input first; then Enter here puts the cells there that made it."
+        ]
+        assert editor.text == "draft"
+        editor.text = ""
+        assert await enter_on("sock") == [
+            "sock is not kept: a connection cannot be kept. The input has the cells that made it: read them, then run them."
+        ]
+        assert (editor.text, editor.mode) == ("# cell 2\nsock = socket.socket()", "python")
+        assert app.session.inbox.idle
+        editor.text = ""
+        assert await enter_on("big") == ["big is not kept: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."]

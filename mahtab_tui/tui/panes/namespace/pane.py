@@ -138,9 +138,10 @@ class NamespacePane(RowsView, can_focus=True):
         return self._rows.shown[self.cursor] if self._rows.shown else None
 
     def action_open(self) -> None:
-        """Look inside; of a variable that is not in the namespace, say why."""
+        """Look inside; of a variable that is not kept, bring the cells that made it into the editor."""
         if (row := self._marked) is not None and row.away and row.name not in self._rows:
-            self.app.notify(f"{row.label} is {row.by}{f': {row.summary}' if row.by == 'not kept' else ''}.", markup=False)
+            if row.absent and self._port is not None:
+                self._port.rebuild(row.name, f"{row.label} is not kept: {row.summary}.")
         elif (row := self._chosen) is not None and self._port is not None:
             self._port.look_inside(row.name)
 

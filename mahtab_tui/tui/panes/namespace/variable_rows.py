@@ -31,6 +31,8 @@ class VariableRow(NamedTuple):
     """In a list of changes: ``+``, ``~``, ``?`` or ``−``."""
     away: bool = False
     """Whether an earlier kernel had it, and this one does not, or not yet."""
+    absent: bool = False
+    """Whether it does not come back; `summary` says why."""
 
     @property
     def shown_name(self) -> str:
@@ -71,6 +73,7 @@ def row_of(record: Namespace, change: Change, number: int) -> VariableRow:
         time=record.time,
         guest=record.guest,
         away=change.change in ("restoring", "absent"),
+        absent=change.change == "absent",
     )
 
 
