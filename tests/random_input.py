@@ -109,7 +109,7 @@ def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
 async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
     """One run, in this process; `begun` is called before each action. Raises what has ended the application."""
     chance = random.Random(seed)
-    settings = load_settings(model="demo", approval=chance.choice(("ask", "auto")), share=False)
+    settings = load_settings(model="demo", approval=chance.choice(("ask", "review", "auto")), share=False)
     store, name, past = new_store(Path.cwd())
     session = Session(settings, process_kernel(settings), NoFace(), store=store, name=name, past=past)
     history = History(Path.home() / ".mahtab" / "history.db", str(Path.cwd()))

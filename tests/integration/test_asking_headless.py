@@ -59,7 +59,7 @@ def test_approved_beforehand_it_runs(model: str, project: Path, monkeypatch: pyt
     assert "approve" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("approval", ["ask", "auto"])
+@pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 def test_code_in_which_something_may_hide_is_not_run(
     approval: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,7 @@ def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_se
     assert not any(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records)
 
 
-@pytest.mark.parametrize("approval", ["ask", "auto"])
+@pytest.mark.parametrize("approval", ["ask", "review", "auto"])
 @pytest.mark.parametrize("code", ["a = '\x1bP'\nhidden = 1\nb = '\x1b\\'", "x = 1 #ok\rhidden = 1", "x = 1 # \u202ehidden"])
 def test_an_agents_code_in_which_something_may_hide_is_not_run(open_session: Callable[..., Opened], approval: str, code: str) -> None:
     it = open_session(approval=approval)

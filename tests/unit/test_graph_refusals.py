@@ -9,6 +9,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
+from mahtab_tui.settings.model import ApprovalMode
 from tests.agents import COMPLETE, Desk, code, last_text, words
 
 HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"
@@ -22,10 +23,10 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     desk.session.close()
 
 
-@pytest.mark.parametrize("approval", ["ask", "auto"])
-def test_it_is_not_run_and_nobody_is_asked(desk: Desk, approval: str) -> None:
-    if approval == "ask":
-        desk.decide()
+@pytest.mark.parametrize("approval", ["ask", "review", "auto"])
+def test_it_is_not_run_and_nobody_is_asked(desk: Desk, approval: ApprovalMode) -> None:
+    desk.decide()
+    desk.host.profile.approval = approval
     state = desk.run(code(HIDING), words("Then not.", match=r"Block 1 of your code was not run\. Line 1 holds the character U\+001B"))
     assert "hidden" not in desk.namespace
     assert desk.approvals() == ["refused"]
