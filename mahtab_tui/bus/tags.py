@@ -40,6 +40,7 @@ PIN = "pin"
 SKILL = "skill"
 UNDO = "user-undo"
 RESTORE = "restore"
+BRANCH = "branch"
 
 
 class Route(NamedTuple):
@@ -92,6 +93,7 @@ ROUTES: Mapping[str, Route] = {
     SKILL: Route(display=True, prompt=False, store=True),
     UNDO: Route(display=True, prompt=True, store=True),
     RESTORE: Route(display=True, prompt=True, store=True),
+    BRANCH: Route(display=True, prompt=False, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

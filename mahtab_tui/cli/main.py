@@ -133,41 +133,45 @@ def screen(
     from mahtab_tui.tui.open import open_screen
 
     project = Path.cwd()
-    try:
-        if resume or continue_:
-            from mahtab_tui.cli.resume import resume as resumed
+    while True:  # one session after the other, as the user switches between branches
+        try:
+            if resume or continue_:
+                from mahtab_tui.cli.resume import resume as resumed
 
-            store, name, past = resumed(
-                resume if resume not in (None, LATEST) else None, project if continue_ else None, variables=settings.keep_namespace
+                store, name, past = resumed(
+                    resume if resume not in (None, LATEST) else None, project if continue_ else None, variables=settings.keep_namespace
+                )
+            else:
+                store, name, past = new_store(project)
+        except NoSession as error:
+            fail(str(error))
+        keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+        try:
+            closed = open_screen(
+                settings,
+                process_kernel(settings, keep),
+                store=store,
+                name=name,
+                past=past,
+                claim=store.claim,
+                collector=collector,
+                moved=moved,
+                files=files,
             )
-        else:
-            store, name, past = new_store(project)
-    except NoSession as error:
-        fail(str(error))
-    keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
-    try:
-        code = open_screen(
-            settings,
-            process_kernel(settings, keep),
-            store=store,
-            name=name,
-            past=past,
-            claim=store.claim,
-            collector=collector,
-            moved=moved,
-            files=files,
-        )
-    except KernelError as error:
-        fail(str(error))
-    finally:
-        if store.claim is not None:
-            store.claim.release()
+        except KernelError as error:
+            fail(str(error))
+        finally:
+            if store.claim is not None:
+                store.claim.release()
+        if not closed.next_session:
+            break
+        resume, continue_, files, moved = closed.next_session, False, [], ""
     if resume or continue_ or store.begun:
         from mahtab_tui.bus.sanitize import one_line
 
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
         typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
-    raise typer.Exit(code)
+    raise typer.Exit(closed.code)
 
 
 @app.command()

@@ -427,6 +427,9 @@ class Kernel(Protocol):
     def redo(self) -> Restoration:
         """Make everything as it was before the last `undo`, until another cell runs. Otherwise as `undo`."""
 
+    def branch(self, cell: int, place: KeepPlace) -> KeepResult:
+        """Write the namespace to a new place as it was before this cell ran. Raises `KernelError` as `undo` does, and where nothing was written."""
+
     def kept(self) -> KeptNamespace | None:
         """What is kept of an earlier kernel of the session; None where this kernel keeps nothing. Raises `KernelError`."""
 

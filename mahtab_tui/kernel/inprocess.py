@@ -27,6 +27,7 @@ from mahtab_tui.kernel.base import (
     Completions,
     Detail,
     Explanation,
+    KeepPlace,
     KeptFile,
     KernelError,
     KernelHost,
@@ -233,6 +234,9 @@ class InProcessKernel:
 
     def redo(self) -> Restoration:
         return self._undone("redo", 0)
+
+    def branch(self, cell: int, place: KeepPlace) -> NoReturn:
+        raise KernelError(_NOT_KEPT)
 
     def kept(self) -> None:
         """Nothing: the namespace is the caller's own."""

@@ -17,6 +17,7 @@ from mahtab_tui.kernel.base import (
     Detail,
     Display,
     Explanation,
+    KeepPlace,
     KeepResult,
     KeptFile,
     KeptNamespace,
@@ -33,7 +34,6 @@ from mahtab_tui.kernel.base import (
     UndoStep,
     Variable,
 )
-from mahtab_tui.kernel.masked_look import masked_look
 
 
 class MaskedKernel:
@@ -110,6 +110,8 @@ class MaskedKernel:
         )
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        from mahtab_tui.kernel.masked_look import masked_look
+
         return masked_look(self.inner.look, asked, self._secrets)
 
     def complete(self, code: str, cursor: int) -> Completions:
@@ -139,6 +141,9 @@ class MaskedKernel:
 
     def redo(self) -> Restoration:
         return self._restoration(self.inner.redo())
+
+    def branch(self, cell: int, place: KeepPlace) -> KeepResult:
+        return self.inner.branch(cell, place)
 
     def kept(self) -> KeptNamespace | None:
         kept = self.inner.kept()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from mahtab_tui.kernel.base import (
@@ -51,6 +51,7 @@ LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
 UNDO_TIMEOUT = 120.0
+BRANCH_TIMEOUT = 600.0
 RESTORE_TIMEOUT = 30.0
 """Seconds. Describing has a time limit of its own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
 
@@ -218,14 +219,29 @@ class ProcessKernel:
 
     def _undo(self, action: str, cell: int) -> Restoration:
         worker = self._needed_worker()
-        if not self._turn.acquire(blocking=False):
-            raise KernelError("A cell runs. Wait for its end, or interrupt it; then undo.")
-        try:
+        with self._between_cells("undo"):
             told = checked(UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
-        finally:
-            self._turn.release()
         worker.cwd = told.cwd or worker.cwd
         return told.restoration
+
+    def branch(self, cell: int, place: KeepPlace) -> KeepResult:
+        worker = self._needed_worker()
+        settings = {**place._asdict(), "cloudpickle": cloudpickle_folder()}
+        with self._between_cells("make a branch"):
+            result = checked(KeepResult, worker.request("branch", BRANCH_TIMEOUT, cell=cell, settings=settings))
+        if result.error:
+            raise KernelError(f"The branch could not be written: {result.error}.")
+        return result
+
+    @contextmanager
+    def _between_cells(self, work: str) -> Iterator[None]:
+        """Keep cells from running within this context. Raises `KernelError` while one runs."""
+        if not self._turn.acquire(blocking=False):
+            raise KernelError(f"A cell runs. Wait for its end, or interrupt it; then {work}.")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def kept(self) -> KeptNamespace | None:
         if self._keep_place is None:

@@ -20,6 +20,7 @@ from mahtab_tui.llm.providers import check_model, full_name
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments, shown_nothing
+from mahtab_tui.session.branches import Branches
 from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
@@ -108,6 +109,7 @@ class Session:
             first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
         )
         self.undo = Undo(self.log, self.kernel, self.keeping, self.cells)
+        self.branches = Branches(self.log, settings, store, self.kernel, self.cells, self.undo)
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
         self.approvals: UserRequests[Decision] = UserRequests()
         self.turns = TurnHost(

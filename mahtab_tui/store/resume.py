@@ -30,11 +30,12 @@ def database() -> Path:
 def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
     """Return a store for a new session of a folder, the session's name, and no past."""
     name = project.name or "session"
-    session = _new_id()
+    session = new_id()
     return SqliteStore(database(), session, name=name, project=str(project), claim=claim(session)), name, []
 
 
-def _new_id() -> str:
+def new_id() -> str:
+    """Return an id for a new session."""
     return uuid.uuid4().hex[:8]
 
 
@@ -73,7 +74,7 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
 
 def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
-    copy = _new_id()
+    copy = new_id()
     try:
         fork_session(database(), row.id, copy)
         copy_namespace(row.id, copy)

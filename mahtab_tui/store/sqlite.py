@@ -21,7 +21,18 @@ from mahtab_tui.store.damage import file_identity
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
 
-__all__ = ["RecordPage", "SessionRow", "SqliteStore", "StoreError", "delete_session", "fork_session", "list_sessions", "load_records"]
+__all__ = [
+    "RecordPage",
+    "SessionRow",
+    "SqliteStore",
+    "StoreError",
+    "delete_session",
+    "fork_session",
+    "list_sessions",
+    "load_records",
+    "records_of",
+    "start_of_cell",
+]
 
 _FIRST = 80
 """Characters of a session's first input that a list shows."""
@@ -41,6 +52,10 @@ _SHOWN = (
     f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
 )
 
+_CELL = (
+    f"select number, json_extract({_ATTRS}, '$.turn') from record where session = ? and tag in (?, ?)"
+    f" and json_extract({_ATTRS}, '$.cell') = ? order by number limit 1"
+)
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
     " select ?, time, tag, attrs, text from record where session = ? and number > ? and number <= ? order by number"
@@ -268,10 +283,12 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
     return RecordPage(read, unreadable)
 
 
-def fork_session(path: Path, session: str, copy: str) -> None:
-    """Make a new session with the id `copy` and another one's current records. Raises `StoreError`."""
+def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
+    """Make a new session with the id `copy` and another one's current records. before: only those before this number. Raises `StoreError`."""
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
+        (last,) = connection.execute(
+            "select coalesce(max(number), 0) from record where session = ? and (? is null or number < ?)", (session, before, before)
+        ).fetchone()
         done = 0
         while done < last:
             rows = connection.execute("select number from record where session = ? and number > ? order by number limit ?", (session, done, _COPIED))
@@ -285,6 +302,31 @@ def fork_session(path: Path, session: str, copy: str) -> None:
                 "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
                 (copy, now, now, session),
             )
+
+
+def start_of_cell(path: Path, session: str, cell: int) -> int | None:
+    """Return the number of the record with which a cell began, or of the question that it answers; None if there is none. Raises `StoreError`."""
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        row = connection.execute(_CELL, (session, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, cell)).fetchone()
+        if row is None or row[1] is None:
+            return None if row is None else int(row[0])
+        asked = connection.execute(
+            "select max(number) from record where session = ? and tag = ? and number < ?", (session, tags.USER_CHAT, row[0])
+        ).fetchone()
+    return int(asked[0] or row[0])
+
+
+def records_of(path: Path, session: str, tag: str) -> list[Record]:
+    """Return the readable records of a session that have one tag. Raises `StoreError`."""
+    found: list[Record] = []
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        rows = connection.execute(
+            "select time, tag, attrs, text from record where session = ? and tag = ? order by number", (session, tag)
+        ).fetchall()
+    for row in rows:
+        with contextlib.suppress(InvalidRecord):
+            found += [record] if (record := _record(row)) is not None else []
+    return found
 
 
 def delete_session(path: Path, session: str) -> None:

@@ -143,8 +143,8 @@ class MahtabApp(TerminalApp[int]):
 
     # Commands
 
-    def action_command(self, id: str) -> None:
-        BY_ID[id].run(self.work)
+    def action_command(self, id: str, argument: str = "") -> None:
+        BY_ID[id].run(self.work, argument)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide commands that can do nothing now from the footer."""

@@ -46,6 +46,21 @@ class Leaving:
             self.row = LeaveRow(self._lost, self._app.get_key_display(quit_key) if quit_key else "The same key")
             self._app.screen.mount(self.row)
 
+    def go_to(self, session: str) -> None:
+        """Ask whether to leave this session for another one, which opens in its place."""
+        from mahtab_tui.tui.screens.confirm import Confirm
+
+        lost = self._lost()
+        losing = f" You would lose {', '.join(lost)}." if lost else ""
+
+        def chosen(sure: bool | None) -> None:
+            if sure:
+                self._app.next_session = session
+                self._app.exit(0)
+
+        question = f"Switch to session {session}? This session is saved, and /branches comes back to it.{losing}"
+        self._app.push_screen(Confirm(question, yes="Switch", no="Stay"), chosen)
+
     def leave_by_code(self) -> None:
         """Leave because a cell called `exit()`: at once for the user's cell, after a question for the model's."""
         if self._session.turn_runs:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
@@ -65,6 +65,15 @@ def end_with_terminal() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+class Closed(NamedTuple):
+    """How a screen has ended."""
+
+    code: int
+    """The program's exit code."""
+    next_session: str
+    """The id of the session to open in its place; empty for none."""
+
+
 def open_screen(
     settings: Settings,
     kernel: Kernel,
@@ -77,8 +86,8 @@ def open_screen(
     moved: str = "",
     namespace_stays: bool = False,
     files: Sequence[DataFile] = (),
-) -> int:
-    """Show the screen until the user leaves; returns the exit code. Raises `NoTerminal`.
+) -> Closed:
+    """Show the screen until the user leaves. Raises `NoTerminal`.
 
     claim: the right to write the session. collector: for a process of our own. moved: a sentence that says that the folder was deleted, and which
     one is used instead. namespace_stays: whether the namespace outlives the screen. files: become variables.
@@ -135,7 +144,8 @@ def open_screen(
         close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    return _exit_code(app, "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None else "")
+    advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None else ""
+    return Closed(_exit_code(app, advice), app.next_session)
 
 
 def watch_live(what: str | None) -> int:

@@ -44,6 +44,8 @@ class TerminalApp(App[T]):
         self.guard = guard
         self.crash: Crash | None = None
         """The error that ended it."""
+        self.next_session = ""
+        """The id of the session to open in its place; empty for none."""
         self._text_only = TextOnly()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

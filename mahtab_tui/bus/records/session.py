@@ -116,6 +116,18 @@ class Restore(Record):
     tag: ClassVar[str] = tags.RESTORE
 
 
+class Branch(Record):
+    """A session has a branch: a session that begins as it was before a cell. In both sessions. Text: a sentence for the user."""
+
+    tag: ClassVar[str] = tags.BRANCH
+
+    origin: Word
+    """The session's id."""
+    copy: Word
+    """The branch's id."""
+    cell: int
+
+
 class Skill(Record):
     """A skill is loaded for the rest of the session, or unloaded."""
 

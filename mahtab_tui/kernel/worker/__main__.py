@@ -30,6 +30,7 @@ from .stdlib import late_import
 from .surroundings import ProcessSurroundings
 
 _PR_SET_PDEATHSIG = 1
+_NO_UNDO = "Undo is off: the setting undo_steps is 0."
 
 LATE = 0.75
 GIVE_WAY = 0.05
@@ -49,7 +50,7 @@ class Worker:
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
         """The cells that run or wait: the control thread knows of one before the main thread does."""
-        self._between_cells = {"undo": self._undo, "keep": self._keep, "restore": self._restore}
+        self._between_cells = {"undo": self._undo, "branch": self._branch, "keep": self._keep, "restore": self._restore}
         self._keeper: Any = None
         self._loop = EventLoop()
         self._interrupts = Interrupts()
@@ -74,6 +75,7 @@ class Worker:
                 "undo_limits": self._limit_undo,
                 "undo_steps": self._undo_steps,
                 "undo": self._received,
+                "branch": self._received,
                 "keep_in": self._keep_in,
                 "kept": self._kept,
                 "keep": self._received,
@@ -170,12 +172,18 @@ class Worker:
         """Undo, redo or preview, between two cells."""
         undo = self._executor.undo
         if undo is None:
-            reply: Frame = {"error": "Undo is off: the setting undo_steps is 0."}
+            reply: Frame = {"error": _NO_UNDO}
         else:
             reply = undo.answer(frame["action"], frame["cell"])
             if "value" in reply:
                 reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
             self._executor.watch.changes(None)
+        self._channel.send({"op": "reply", "id": frame["id"], **reply})
+
+    def _branch(self, frame: Frame) -> None:
+        """Write the namespace as it was before a cell, between two cells."""
+        undo = self._executor.undo
+        reply = {"error": _NO_UNDO} if undo is None else undo.answer("branch", frame["cell"], frame["settings"])
         self._channel.send({"op": "reply", "id": frame["id"], **reply})
 
     def _keep_in(self, frame: Frame) -> None:

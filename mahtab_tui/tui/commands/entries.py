@@ -44,6 +44,15 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
         menu=True,
     ),
     PaneCommand("entry-undo", "undo_entry", "ctrl+z", "Undo", "Take back what the cell or answer, and all after it, did to variables", "Transcript"),
+    PaneCommand(
+        "entry-branch",
+        "branch_entry",
+        "b",
+        "Branch",
+        "Go on from before the cell or the question, in a second session",
+        "Transcript",
+        menu=True,
+    ),
     PaneCommand("entry-hide", "hide_entry", "m", "Hide", "Leave it out of what the model gets, or bring it back", "Transcript", menu=True),
     PaneCommand("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript", menu=True),
     PaneCommand(

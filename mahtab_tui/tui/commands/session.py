@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, get_args
@@ -82,11 +83,17 @@ def reset(work: Workspace) -> None:
     "undo", "Undo cells", "Take back what the last cell or answer did to variables, or all from a cell on", "Session", slash="undo", argument="CELL"
 )
 def undo(work: Workspace, cell: str) -> None:
-    number = cell.strip().removeprefix("In").strip(" []")
-    if number and not number.isdecimal():
+    number = _cell_number(cell)
+    if number is None:
         work.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
-        return
-    ask_to_undo(work.app, work.session, int(number) if number else None)
+    else:
+        ask_to_undo(work.app, work.session, number or None)
+
+
+def _cell_number(typed: str) -> int | None:
+    """Return the number of a cell that was typed, as in ``12`` and ``In [12]``; 0 if nothing was, None for anything else."""
+    number = typed.strip().removeprefix("In").strip(" []")
+    return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
 
 
 def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
@@ -100,6 +107,48 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
         app.notify(str(error), markup=False, timeout=3)
     else:
         app.push_screen(UndoScreen(cells, partial(session.undo.preview, first), partial(session.undo.undo, first)))
+
+
+@slash_command(
+    "branch",
+    "Branch",
+    "Begin a second session as this one was before the last cell or answer, or before a cell",
+    "Session",
+    slash="branch",
+    argument="CELL",
+)
+def branch(work: Workspace, cell: str) -> None:
+    number = _cell_number(cell)
+    if number is None:
+        work.refuse("Name a cell by its number, as in /branch 12", f"/branch {cell}")
+        return
+
+    def make() -> None:
+        try:
+            copy = work.session.branches.create(number or None)
+        except KernelError as error:
+            work.app.call_later(work.tell, str(error), "warning")
+        else:
+            work.app.call_later(work.leaving.go_to, copy)
+
+    threading.Thread(target=make, name="branch", daemon=True).start()
+
+
+@command("branches", "", "Branches", "List the branches of this session, and switch to one", "Session", slash="branches")
+def branches(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.branches import BranchesScreen
+
+    try:
+        present = work.session.branches.session
+    except KernelError as error:
+        work.tell(str(error), "warning")
+        return
+
+    def chosen(session: str | None) -> None:
+        if session is not None:
+            work.leaving.go_to(session)
+
+    work.app.push_screen(BranchesScreen(present, work.session.branches.family), chosen)
 
 
 @command("redo", "", "Redo cells", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
@@ -169,5 +218,5 @@ def clear(work: Workspace) -> None:
     work.panes.transcript.clear()
 
 
-KERNEL = (stop, interrupt_or_copy, cycle_approval, undo, redo, reset, kill_kernel, choose_model, choose_python, change_directory)
+KERNEL = (stop, interrupt_or_copy, cycle_approval, undo, redo, branch, branches, reset, kill_kernel, choose_model, choose_python, change_directory)
 AGENTS = (agents, pause_agent, disconnect_agent)

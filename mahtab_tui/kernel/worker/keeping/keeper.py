@@ -46,7 +46,7 @@ class Keeper:
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
         """Fork the process that writes; `finish` waits for it. request: carried and lost, see `Writer`. Raises `OSError`."""
         writer = Writer(self._namespace, self._kernel, {**self._settings, **request})
-        return fork(lambda question: _written(writer))
+        return fork(lambda question: _write(writer))
 
     def loading(self, name: str) -> Loading:
         """What loads a file of the index."""
@@ -115,7 +115,18 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
         writer.wait()
 
 
-def _written(writer: Writer) -> dict[str, Any]:
+def write_as_of(names: dict[str, Any], namespace: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Write a namespace as if it held these names, in a process of its own. Tells what `finish` does. settings: as for `Keeper`. Raises `OSError`."""
+
+    def write(question: Any) -> dict[str, Any]:
+        namespace.clear()
+        namespace.update(names)
+        return _write(Writer(namespace, os.urandom(8).hex(), {**settings, "carried": [], "lost": []}))
+
+    return finish(fork(write))
+
+
+def _write(writer: Writer) -> dict[str, Any]:
     try:
         return writer.write()
     except OSError as error:

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..limits import TimeLimitError
 from ..statics import MISSING
+from ..stdlib import late_import
 from ..tracebacks import describe_safely
 from .beside import Beside
-from .checkpoint import Checkpoint, fork
+from .checkpoint import Checkpoint, CheckpointError, fork
 from .comparing import StateRequest, Witness
 from .graph import Graph
 from .kinds import Kinds
@@ -26,6 +27,8 @@ from .usage import MemoryUse, held_only, private_bytes
 
 KEPT = 3_000
 """Maximum number of objects that are kept alive for a step."""
+WRITING = 600.0
+"""Seconds for writing the namespace of a branch."""
 KEEPING = 0.03
 """Seconds for finding them; enough unless the machine is very busy."""
 
@@ -144,6 +147,10 @@ class UndoHistory:
     # In a forked process.
 
     def _answer(self, witness: Witness, question: tuple[Any, ...]) -> Any:
+        if question[0] == "write":
+            _, serial, settings = question
+            write_as_of = late_import(f"{__package__.rpartition('.')[0]}.keeping.keeper").write_as_of
+            return write_as_of(dict(self._with(serial).names), self._namespace, settings)
         if question[0] == "describe":
             _, serial, first = question
             return tuple(witness.describe(self._with(serial).roots(), first))
@@ -159,9 +166,11 @@ class UndoHistory:
         """Return the cells that can be undone, the oldest first."""
         return [{"cell": step.cell, "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid)} for step in self._steps]
 
-    def answer(self, action: str, cell: int) -> dict[str, Any]:
-        """Answer the host: with a ``value``, or a sentence as ``error``."""
+    def answer(self, action: str, cell: int, settings: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Answer the host: with a ``value``, or a sentence as ``error``. settings: of the action "branch"."""
         try:
+            if settings is not None:
+                return {"value": self.branch(cell, settings)}
             return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
         except UndoError as error:
             return {"error": str(error)}
@@ -216,6 +225,23 @@ class UndoHistory:
         self._redo.pop()
         self._ended += before.end()
         self._steps += gone
+        return told
+
+    def branch(self, cell: int, settings: dict[str, Any]) -> dict[str, Any]:
+        """Write the namespace to disk as it was before this cell; returns what `keeping.writing.Writer.write` tells. settings: as for a `Keeper`."""
+        step = self._step(cell)
+        later = self._steps[self._steps.index(step) :]
+        at = next((each for each in later if each.changes_inside), None)
+        if at is not None and at.checkpoint is None:
+            raise UndoError(f"There is no branch before cell {cell}, because {at.failure}.")
+        question = ("write", step.serial, settings)
+        try:
+            if at is not None and at.checkpoint is not None:
+                told: dict[str, Any] = at.checkpoint.ask(question, WRITING)
+            else:  # no object was changed in place since then
+                told = self._answer(Witness(self._namespace), question)
+        except CheckpointError as error:
+            raise UndoError(str(error)) from None
         return told
 
     def end(self) -> None:

@@ -68,6 +68,7 @@ class Transcript:
             records.Pin: self._pin,
             records.Undo: self._undo,
             records.Restore: self._restore,
+            records.Branch: self._branch,
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
@@ -299,6 +300,9 @@ class Transcript:
         self.append(Note(level="quiet", text=record.text))
 
     def _restore(self, record: records.Restore) -> None:
+        self.append(Note(level="quiet", text=record.text))
+
+    def _branch(self, record: records.Branch) -> None:
         self.append(Note(level="quiet", text=record.text))
 
     # The program itself

@@ -46,12 +46,16 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 """For commands that do not apply to every entry: whether one applies."""
 
 
+_OF_CELLS = ("entry-undo", "entry-branch")
+"""Offered where the entry's cells can be undone."""
+
+
 def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str]) -> list[PaneCommand]:
     """Return the rows of an entry's menu.
 
     pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone. blocks: the code blocks of the last answer.
     """
-    left_out = {id for id, offered in (("entry-pinned", pinned), ("entry-undo", undoable)) if not offered}
+    left_out = {id for id, offered in (("entry-pinned", pinned), *((id, undoable) for id in _OF_CELLS)) if not offered}
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS

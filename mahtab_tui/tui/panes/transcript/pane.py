@@ -147,15 +147,23 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     def action_undo_entry(self) -> None:
         """Take back what a cell, or all cells of an answer, and those after them did to variables."""
+        if (cell := self._cell_to_undo()) is not None:
+            self._port.undo(cell)
+
+    def action_branch_entry(self) -> None:
+        """Begin a second session as this one was before a cell, or before the question it answers."""
+        if (cell := self._cell_to_undo()) is not None:
+            self._port.branch(cell)
+
+    def _cell_to_undo(self) -> int | None:
+        """Return the number of the first cell of the marked entry; otherwise say why there is none."""
         entry = self.marker.marked
         cell = None if entry is None else cell_to_undo(self.viewport.transcript.entries, entry)
         if cell is None:
             self._refuse("Nothing has run here.")
         elif cell.undone:
             self._refuse("It was undone already.")
-        else:
-            assert cell.number is not None
-            self._port.undo(cell.number)
+        return None if cell is None or cell.undone else cell.number
 
     def action_replace_entry(self) -> None:
         """Put the user's question or code into the editor, to replace the entry."""

@@ -1,0 +1,115 @@
+"""Branches of a saved session: its conversation and its namespace, as they were before a cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session import Session
+from mahtab_tui.session.beginning import process_kernel
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store.namespaces import is_kept, keep_place
+from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
+from mahtab_tui.store.sqlite import delete_session, load_records
+from tests.integration.sessions import Opened
+from tests.waiting import wait_for
+
+TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
+COMPLETE = '{"is_complete": true, "reasoning": "", "next_action": ""}'
+OpenSaved = Callable[..., Session]
+
+
+@pytest.fixture
+def open_saved(project: Path) -> Iterator[OpenSaved]:
+    """Open a session that is saved: a new one, or the one with an id. All are closed with the test."""
+    opened: list[Session] = []
+    replay = project / "replay.jsonl"
+    replay.write_text("".join(json.dumps({"text": text}) + "\n" for text in (TWICE, COMPLETE, "Done.")), "utf-8")
+
+    def open_it(id: str = "", keep_namespace: bool = True) -> Session:
+        settings = load_settings(model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace)
+        store, name, past = resumed_store(find_session(id, None), variables=True) if id else new_store(project)
+        keep = keep_place(store.session, settings.keep_namespace_mb) if keep_namespace else None
+        session = Session(settings, process_kernel(settings, keep), NoFace(), store=store, name=name, past=past)
+        opened.append(session)
+        session.start()
+        wait_for(session._cell_thread.ready.done)
+        return session
+
+    yield open_it
+    for session in opened:
+        session.close()
+
+
+def run(session: Session, *cells: str) -> None:
+    for code in cells:
+        session.cells.run(code)
+
+
+def value(session: Session, expression: str) -> str:
+    return session.cells.run(expression).output.strip()
+
+
+def texts(id: str) -> list[str]:
+    """What was entered in a session, and what it says of branches."""
+    said = (records.UserReplIn, records.UserChat, records.Branch)
+    return [record.text for _, record in load_records(database(), id).records if isinstance(record, said)]
+
+
+def test_a_branch_before_an_answer_leaves_out_the_question(open_saved: OpenSaved) -> None:
+    session = open_saved()
+    run(session, "items = [1]")
+    session.submit("ask", "add two")
+    wait_for(lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running)
+    copy = session.branches.create(3)
+    session.save()
+    assert texts(copy) == ["items = [1]", f"This session is a branch of {session.branches.session}, before cell 2."]
+    assert texts(session.branches.session)[-1] == f"Branch {copy} begins before cell 2. /branches lists the branches and switches."
+    branch = open_saved(copy)
+    wait_for(lambda: value(branch, "'items' in globals()") == "True")
+    assert value(branch, "items") == "[1]"
+    run(branch, "items.append('branch')")
+    assert value(session, "items") == "[1, 2, 3]"
+    assert [(row.session.id, row.depth, row.cell) for row in branch.branches.family()] == [(session.branches.session, 0, 0), (copy, 1, 2)]
+
+
+def test_branches_of_branches_are_listed_as_a_tree_and_outlive_what_was_deleted(open_saved: OpenSaved) -> None:
+    session = open_saved()
+    first = session.branches.session
+    run(session, "x = [1]", "x.append(2)", "x.append(3)")
+    one = session.branches.create(2)
+    other = session.branches.create()
+    branch = open_saved(one)
+    run(branch, "x.append(4)")
+    deep = branch.branches.create()
+    rows = [(first, 0, 0), (one, 1, 2), (deep, 2, 2), (other, 1, 3)]
+    for each in (session, branch):
+        assert [(row.session.id, row.depth, row.cell) for row in each.branches.family()] == rows
+    delete_session(database(), first)
+    assert [(row.session.id, row.depth) for row in branch.branches.family()] == [(one, 0), (deep, 1)]
+
+
+def test_what_cannot_be_undone_makes_no_branch_and_leaves_nothing_behind(open_saved: OpenSaved, project: Path) -> None:
+    session = open_saved()
+    with pytest.raises(KernelError, match="There is nothing to undo"):
+        session.branches.create()
+    run(session, "x = 1")
+    with pytest.raises(KernelError, match="Cell 9 cannot be undone"):
+        session.branches.create(9)
+    session.save()
+    assert len(session.branches.family()) == 1
+    assert not any(is_kept(folder.name.removeprefix("session-")) for folder in (Path.home() / ".mahtab" / "namespaces").glob("session-*"))
+
+
+def test_a_session_without_a_trace_has_no_branches(open_session: Callable[..., Opened], open_saved: OpenSaved) -> None:
+    it = open_session()
+    with pytest.raises(KernelError, match="not saved"):
+        it.session.branches.create()
+    with pytest.raises(KernelError, match="keep_namespace is off"):
+        open_saved(keep_namespace=False).branches.create()
