@@ -37,7 +37,6 @@ from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.rebuilding import Rebuilding
 from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.session.searches import Searches
-from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
@@ -130,11 +129,12 @@ class Session:
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
         self.joined_agents = JoinedAgents(self.log, self.inbox, self.approvals, self.profile)
-        self._suggestions = (
-            Suggestions(self.log, partial(self.models.make, suggesting, thinking=False), self.kernel.variables, self.spending, self.secrets)
-            if (suggesting := settings.suggestion_model)
-            else None
-        )
+        self._suggestions: Suggestions | None = None
+        if suggesting := settings.suggestion_model:
+            from mahtab_tui.session.suggestions import Suggestions
+
+            make = partial(self.models.make, suggesting, thinking=False)
+            self._suggestions = Suggestions(self.log, make, self.kernel.variables, self.spending, self.secrets)
         self.host = SessionKernelHost(
             self.log, face, self.secrets, self.spending, self.cells, tools, self.searches, self.agent, reads_input=not by_program
         )
