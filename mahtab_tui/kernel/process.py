@@ -247,6 +247,8 @@ class ProcessKernel:
         if self._keep_place is None:
             return None
         cloudpickle_folder()
+        if not os.path.lexists(self._keep_place.folder):
+            return KeptNamespace((), ())
         return checked(KeptNamespace, self._needed_worker().request("kept", RESTORE_TIMEOUT))
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Change, KeepResult, KeptFile, KeptNamespace, Kernel, KernelError, NotKept, Variable
 from mahtab_tui.session.changes import change_row, variable_row
 
@@ -61,6 +62,8 @@ class Keeping:
 
     def begin(self) -> None:
         """Read what is kept into a new kernel, on a thread. Waits for the list of it only."""
+        if self._ends:
+            return
         try:
             kept = self._kernel.kept()
         except KernelError as error:
@@ -74,7 +77,7 @@ class Keeping:
                 self._writer.start()
         self.show()
         if self._pending or self._missing:
-            threading.Thread(target=self._restore, name="restore", daemon=True).start()
+            threading.Thread(target=self._restore, args=(self._pending,), name="restore", daemon=True).start()
 
     def _start(self, kept: KeptNamespace) -> None:
         died = [file for file in kept.files if file.name in self._tried and file.name not in self._carried]
@@ -112,12 +115,12 @@ class Keeping:
             self._cells -= 1
         self.changed()
 
-    def _restore(self) -> None:
-        for file in list(self._pending.values()):
+    def _restore(self, pending: dict[str, KeptFile]) -> None:
+        for file in list(pending.values()):
             with self._lock:
                 self._lock.wait_for(lambda: not self._cells)
             self._bring(file)
-        if not self._pending:
+        if self._pending is pending:  # not for another kernel
             self._tell()
 
     def _bring(self, file: KeptFile) -> None:
@@ -172,7 +175,8 @@ class Keeping:
     def stop(self) -> None:
         """Another program writes the session from now on."""
         with self._lock:
-            self._on = False
+            self._on, self._ends = False, True
+            self._lock.notify_all()
 
     def made(self, names: Iterable[str]) -> None:
         """A cell has made or changed names: they are no longer missing."""
@@ -253,7 +257,7 @@ def sentence(back: list[str], missing: list[NotKept]) -> str:
     """Say which variables are back, and which are not and why."""
     if not missing:
         return f"{_variables(len(back))} back."
-    named = [f"{each.variable.name} ({each.reason})" for each in missing[:_NAMED]]
+    named = [f"{one_line(each.variable.name)} ({one_line(each.reason)})" for each in missing[:_NAMED]]
     more = f", and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     count = f"{len(missing):,} {'is' if len(missing) == 1 else 'are'} not"
     return f"{_variables(len(back))} back; {count}: {', '.join(named)}{more}."

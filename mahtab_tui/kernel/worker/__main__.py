@@ -52,6 +52,7 @@ class Worker:
         """The cells that run or wait: the control thread knows of one before the main thread does."""
         self._between_cells = {"undo": self._undo, "branch": self._branch, "keep": self._keep, "restore": self._restore}
         self._keeper: Any = None
+        self._keep_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
@@ -129,6 +130,8 @@ class Worker:
     def _received(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
             self._open.add(frame["cell"])
+        elif frame["op"] == "keep":
+            self._make_keeper()
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
         if frame["op"] != "answer":
@@ -187,10 +190,16 @@ class Worker:
         self._channel.send({"op": "reply", "id": frame["id"], **reply})
 
     def _keep_in(self, frame: Frame) -> None:
-        """Where and how the namespace is kept."""
-        self._keeper = late_import(f"{__package__}.keeping.keeper").Keeper(self._executor.namespace, frame)
+        """Where and how the namespace is kept. What that needs is loaded when it is wanted, not at the start."""
+        self._keep_settings = frame, dict(self._executor.namespace)
+
+    def _make_keeper(self) -> None:
+        """On the control thread, so that no cell waits for it."""
+        if self._keeper is None:
+            self._keeper = late_import(f"{__package__}.keeping.keeper").Keeper(self._executor.namespace, *self._keep_settings)
 
     def _kept(self, frame: Frame) -> None:
+        self._make_keeper()
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._keeper.index()})
 
     def _keep(self, frame: Frame) -> None:

@@ -20,6 +20,8 @@ FORMAT = 1
 """Changes when older files can no longer be read."""
 _LARGEST = 200_000_000
 """Bytes of an index that are read."""
+LONGEST = 300
+"""Characters of a reason why something is not kept, or not read."""
 _NEW = ".new"
 _MOVE = "Move it away to save variables again."
 _AT_A_TIME = 2**24

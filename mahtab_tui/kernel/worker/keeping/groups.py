@@ -14,8 +14,8 @@ from ..undo.part import ATOMS
 
 _UNCHANGING = (("pandas", "Index"), ("pandas.core.dtypes.base", "ExtensionDtype"), ("numpy", "dtype"))
 
-SECONDS = 10.0
-"""For walking through all objects; variables that were not seen in time count as one group, which shares what it may share."""
+_SECONDS = 20.0
+"""For walking through all objects; where they are more, nobody knows what is shared, and they become one group."""
 
 
 class Group:
@@ -30,9 +30,10 @@ class Group:
 def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
     """Sort variables into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
-    until = time.monotonic() + SECONDS
-    if not graph.add(variables.values(), until):
-        return [Group(list(variables), sum(node.block.size for node in graph.nodes.values() if node.block))]
+    if not graph.add(variables.values(), time.monotonic() + _SECONDS):
+        large = [name for name, value in variables.items() if id(type(value)) not in ATOMS]
+        alone = [Group([name], 0) for name in variables if name not in large]
+        return [*alone, Group(large, sum(node.block.size for node in graph.nodes.values() if node.block))]
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
     holders: dict[int, list[int]] = {}
     for address, inside in edges.items():

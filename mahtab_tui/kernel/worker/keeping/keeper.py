@@ -18,13 +18,13 @@ WRITING = 900.0
 class Keeper:
     """Keeps one namespace. Used on the thread that runs the cells, but for `index`."""
 
-    def __init__(self, namespace: dict[str, Any], settings: dict[str, Any]) -> None:
-        """settings: folder, key (hex), megabytes, and cloudpickle (its folder)."""
+    def __init__(self, namespace: dict[str, Any], settings: dict[str, Any], at_start: dict[str, Any]) -> None:
+        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the session's own code has made."""
         self._namespace = namespace
         self._settings = settings
         self._kernel = os.urandom(8).hex()
-        self._at_start = dict(namespace)
-        """What the session's own code has made: what was kept is newer."""
+        self._at_start = at_start
+        """What was kept is newer."""
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Callable
 from ..control import python_version
 from ..tracebacks import describe_safely
 from ..undo.reducing import PythonVersionError
-from .folder import FolderError, KeptFolder, digest_of, pieces
+from .folder import LONGEST, FolderError, KeptFolder, digest_of, pieces
 from .pickling import load_cloudpickle, unpickled
 
 Bind = Callable[[dict[str, Any]], None]
@@ -58,7 +58,7 @@ def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
     if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"
-    told = describe_safely(error).text.strip().splitlines()[-1]
+    told = describe_safely(error).text.strip().splitlines()[-1][:LONGEST]
     changed = [f"{package} was {version}, and is {now}" for package, version in packages.items() if (now := _version_of(package)) and now != version]
     if python.split(".")[:2] != python_version().split(".")[:2]:
         changed.append(f"Python was {python}, and is {python_version()}")

@@ -15,6 +15,7 @@ from ..undo.guarded import guarded
 from ..undo.isolated import NotWrittenError
 from ..undo.part import ATOMS
 from ..undo.reducing import reduced
+from .pulse import Pulse
 
 _CLOUDPICKLE = "mahtab_cloudpickle"
 """The name of our copy of cloudpickle in the kernel, which is not the user's."""
@@ -50,8 +51,8 @@ def load_cloudpickle(folder: str, kernel: str = "") -> Any:
     return package
 
 
-def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int) -> Pickled:
-    """Pickle some variables together. most: bytes. Raises `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
+def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: Any, most: int, pulse: Pulse) -> Pickled:
+    """Pickle some variables together. most: bytes. pulse: beats with each object. Raises `TooLargeError`, `NotWrittenError`, and whatever an object raises."""
     blocks: list[memoryview] = []
     of_pickle: list[int] = []
     classes: dict[int, type] = {}
@@ -65,6 +66,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, thing: Any) -> str | None:
+            pulse.beat()
             cls = type(thing)
             if id(cls) in ATOMS:
                 return None

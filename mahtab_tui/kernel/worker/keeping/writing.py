@@ -11,14 +11,15 @@ from ..control import python_version
 from ..secret_names import hides
 from ..undo.isolated import NotWrittenError, attempts
 from ..variables import HIDDEN, described
-from .folder import FolderError, KeptFolder, digest_of
+from .folder import LONGEST, FolderError, KeptFolder, digest_of
 from .groups import Group, groups_of
 from .pickling import TooLargeError, load_cloudpickle, pickled
+from .pulse import Pulse
 
 SMALL = 16_384
 """Bytes up to which groups are written into one file, together with others."""
-_EACH, _PACE, _TOGETHER = 5.0, 20_000_000, 600.0
-"""Seconds for one group; bytes a second that a disk writes at least; seconds for all groups."""
+_EACH, _TOGETHER = 5.0, 600.0
+"""Seconds for one group without progress; seconds for all groups."""
 _NICE = 10
 
 
@@ -55,10 +56,10 @@ class Writer:
         groups = groups_of(variables, self._namespace)
         room = self._most - sum(file["size"] for file in carried)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
-        results = attempts(groups, attempt.write, lambda group: _EACH + group.size / _PACE, _TOGETHER)
+        results = attempts(groups, attempt.write, _EACH, _TOGETHER, attempt.pulse.count)
         for group, result in zip(groups, results):
             if isinstance(result, str):
-                missing.update(dict.fromkeys(group.names, result))
+                missing.update(dict.fromkeys(group.names, result if len(result) <= LONGEST else f"{result[:LONGEST]}…"))
                 continue
             head, _, data = result.partition(b"\n")
             told = json.loads(head)
@@ -127,13 +128,14 @@ class _Attempt:
         self._cloudpickle = cloudpickle
         self._before = {file["digest"]: file for file in before}
         self._most = most
+        self.pulse = Pulse()
 
     def write(self, group: Group) -> bytes:
         """Write a group into a file unless it is there; returns a line of JSON, and after it the bytes of a small group. Raises what an object raises."""
         if group.size > self._most:
             raise NotWrittenError(_too_large(group.size, self._most))
         try:
-            result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most)
+            result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most, self.pulse)
         except TooLargeError:
             raise NotWrittenError(f"more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
         parts: list[Any] = [result.stream, *result.blocks]
@@ -157,7 +159,7 @@ class _Attempt:
         return self._written([told["group"] for told, _ in groups], [data for _, data in groups], sum(told["size"] for told, _ in groups))
 
     def _written(self, groups: list[dict[str, Any]], parts: list[Any], size: int) -> dict[str, Any]:
-        digest = digest_of(parts)
+        digest = digest_of(self.pulse.along(parts))
         start = 0
         for group in groups:
             group["start"] = start
@@ -166,5 +168,5 @@ class _Attempt:
             name = self._before[digest]["name"]
         else:
             name = f"{digest}.variables"
-            self._folder.write(name, parts)
+            self._folder.write(name, self.pulse.along(parts))
         return {"name": name, "digest": digest, "size": size, "python": python_version(), "groups": groups}

@@ -27,16 +27,16 @@ Write = Callable[[Any], bytes]
 
 def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str]]:
     """Return all objects together as bytes; or None, and for each one why it could not be written, which is empty if it could."""
-    (whole,) = attempts([list(things)], write, lambda _: ALL, ALL)
+    (whole,) = attempts([list(things)], write, ALL, ALL)
     if isinstance(whole, bytes):
         return whole, []
-    return None, [each if isinstance(each, str) else "" for each in attempts(things, write, lambda _: EACH, TOGETHER)]
+    return None, [each if isinstance(each, str) else "" for each in attempts(things, write, EACH, TOGETHER)]
 
 
-def attempts(things: Sequence[Any], write: Write, each: Callable[[Any], float], together: float) -> Iterator[bytes | str]:
+def attempts(things: Sequence[Any], write: Write, each: float, together: float, progress: Callable[[], int] = lambda: 0) -> Iterator[bytes | str]:
     """For each thing its bytes, or why there are none.
 
-    each: seconds that a thing may take. together: seconds for all of them. What `write` knows is copied when a process is forked: at the beginning, and
+    each: seconds that a thing may take without progress, which is a number that grows. together: seconds for all of them. What `write` knows is copied when a process is forked: at the beginning, and
     after each thing that hangs or ends the process.
     """
     until = time.monotonic() + together
@@ -45,12 +45,12 @@ def attempts(things: Sequence[Any], write: Write, each: Callable[[Any], float], 
         if time.monotonic() > until:
             yield from ["there was no time to look at it"] * (len(things) - done)
             return
-        for result in _run(things[done:], write, each, until):
+        for result in _run(things[done:], write, each, until, progress):
             done += 1
             yield result
 
 
-def _run(things: Sequence[Any], write: Write, each: Callable[[Any], float], until: float) -> Iterator[bytes | str]:
+def _run(things: Sequence[Any], write: Write, each: float, until: float, progress: Callable[[], int]) -> Iterator[bytes | str]:
     """Return the results up to the first object that hangs or ends the process."""
     out, into = os.pipe()
     pid = fork_uninterrupted()
@@ -58,13 +58,13 @@ def _run(things: Sequence[Any], write: Write, each: Callable[[Any], float], unti
         _write_all(things, write, into)
     os.close(into)
     try:
-        for thing in things:
-            seconds = each(thing)
+        for _ in things:
             try:
-                kind, size = _HEAD.unpack(_read(out, _HEAD.size, min(until, time.monotonic() + seconds)))
+                _wait(out, each, until, progress)
+                kind, size = _HEAD.unpack(_read(out, _HEAD.size, until))
                 data = _read(out, size, until)
             except TimeoutError:
-                yield f"writing it did not end within {seconds:.0f} s"
+                yield f"writing it did not end within {each:.0f} s"
                 return
             except EOFError:
                 yield "writing it ended the process"
@@ -109,6 +109,18 @@ def _why(error: BaseException) -> str:
         return f"it cannot be pickled ({type(error).__name__}: {error})"
     except BaseException:  # its text is the user's own code
         return f"it cannot be pickled ({type(error).__name__})"
+
+
+def _wait(fd: int, each: float, until: float, progress: Callable[[], int]) -> None:
+    """Wait for an answer, or for its process's end. Raises `TimeoutError`."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    before = progress()
+    while not poll.poll(max(0.0, min(until, time.monotonic() + each) - time.monotonic()) * 1000):
+        now = progress()
+        if now == before or time.monotonic() > until:
+            raise TimeoutError
+        before = now
 
 
 def _read(fd: int, size: int, until: float) -> bytes:

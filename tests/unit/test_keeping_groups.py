@@ -1,0 +1,50 @@
+"""Which variables are kept together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.worker.keeping import groups
+
+
+def grouped(code: str) -> set[frozenset[str]]:
+    """The groups of what code makes."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(code, namespace)
+    variables = {name: value for name, value in namespace.items() if not name.startswith("__")}
+    return {frozenset(group.names) for group in groups.groups_of(variables, namespace)}
+
+
+def sets(*words: str) -> set[frozenset[str]]:
+    return {frozenset(word) for word in words}
+
+
+@pytest.mark.parametrize(
+    ("code", "together"),
+    [
+        ("a = 1; b = 1; c = 'x'", sets("a", "b", "c")),
+        ("a = [1]; b = {'a': a}; c = [1]", sets("ab", "c")),
+        ("a = [1]; b = (a,); c = (1, 2); d = c", sets("ab", "cd")),
+        ("c = (1, 2); a = [c]; b = [c]", sets("a", "b", "c")),
+        ("class C: pass\na, b = C(), C()", sets("a", "b", "C")),
+        ("class C: seen = []\na, b = C(), C()", sets("abC")),
+        ("def f(): pass\na = {'f': f}; b = 1", sets("fa", "b")),
+        ("def m():\n    n = 0\n    def u():\n        nonlocal n\n        n += 1\n    return u, lambda: n\na, b = m()", sets("ab", "m")),
+        ("a = []; a.append(a); b = [a]", sets("ab")),
+    ],
+)
+def test_what_shares_something_that_can_change_belongs_together(code: str, together: set[frozenset[str]]) -> None:
+    assert grouped(code) == together
+
+
+def test_frames_are_apart_though_they_share_columns_and_types(project: object) -> None:
+    pytest.importorskip("pandas")
+    code = "import pandas as pd\na = pd.DataFrame({'x': [1.0, 2.0], 'y': ['a', 'b']}); b = a[a.x > 1]; c = a.copy()\ndel pd"
+    assert grouped(code) == sets("a", "b", "c")
+
+
+def test_where_there_is_no_time_to_look_all_that_may_share_is_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_SECONDS", -1.0)
+    assert grouped("a = [[n] for n in range(1000)]; b = [2]; c = 1") == sets("ab", "c")
