@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.cli.embed import run_repl
+    from mahtab_tui.kernel.worker.answers import Answer
     from mahtab_tui.kernel.worker.capture import LimitedOutput
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.index import SkillsIndex
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.providers import get_llm
     from mahtab_tui.llm.spending import UsageStats
     from mahtab_tui.mcp import start_server
-    from mahtab_tui.search.api import rlm
+    from mahtab_tui.search.api import SearchFailed, arlm, rlm
     from mahtab_tui.session import Session
     from mahtab_tui.session.state import SessionState, execute_code
     from mahtab_tui.tools.toolset import get_all_tools
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
 _HOMES = {
     "CodeSearcher": "mahtab_tui.knowledge.code",
     "LimitedOutput": "mahtab_tui.kernel.worker.capture",
+    "Answer": "mahtab_tui.kernel.worker.answers",
     "ModelError": "mahtab_tui.llm.base",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
     "Session": "mahtab_tui.session",
+    "SearchFailed": "mahtab_tui.search.api",
     "SessionState": "mahtab_tui.session.state",
     "SkillsIndex": "mahtab_tui.knowledge.index",
     "SkillsLoader": "mahtab_tui.knowledge.loader",
     "UsageStats": "mahtab_tui.llm.spending",
+    "arlm": "mahtab_tui.search.api",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "execute_code": "mahtab_tui.session.state",
     "get_all_tools": "mahtab_tui.tools.toolset",
@@ -48,15 +52,18 @@ _HOMES = {
 """The public names, and where each is defined."""
 
 __all__ = [
+    "Answer",
     "CodeSearcher",
     "LimitedOutput",
     "ModelError",
     "ReplAgent",
+    "SearchFailed",
     "Session",
     "SessionState",
     "SkillsIndex",
     "SkillsLoader",
     "UsageStats",
+    "arlm",
     "create_repl_agent",
     "execute_code",
     "get_all_tools",

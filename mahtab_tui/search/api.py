@@ -1,17 +1,20 @@
-"""The public function `rlm`."""
+"""The public functions `rlm` and `arlm`."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.worker.answers import Answer, Result, answered
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
@@ -19,6 +22,10 @@ from mahtab_tui.search.search import Search, SearchAnswer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+
+_SEARCHES: ContextVar[list[Search] | None] = ContextVar("searches", default=None)
+"""Where `arlm` finds the search that it has started."""
 
 
 class SearchFailed(Exception):
@@ -29,6 +36,7 @@ def rlm(
     query: str,
     context: Any,
     *,
+    returns: Any = None,
     model: str | BaseChatModel | None = None,
     sub_model: str | BaseChatModel | None = None,
     max_depth: int = 3,
@@ -46,10 +54,12 @@ def rlm(
     yes: bool = False,
     raw: bool = False,
     on_event: Callable[[Record], None] | None = None,
-) -> str:
+) -> Answer:
     """Answer a query over a context of any size: a model explores it with code and calls itself on parts. Ctrl+C stops it.
 
     context: str, bytes, a path object, a list of strings or documents, a dict of them, a DataFrame.
+    returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
+    back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage` and `spans`.
     model: a name for `get_llm`, or a LangChain chat model; by default `claude` if the CLI is installed, otherwise `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     max_depth, max_turns: how deep it may call itself, and how often one call may run code.
@@ -92,14 +102,44 @@ def rlm(
                 take(record)
 
         search = stack.enter_context(contextlib.closing(Search(emit)))
-        answer = search.run(query, context, model=model or default_model(), sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
-        if answer.state in ("error", "stopped"):
-            raise SearchFailed(plain(answer.text))
-        if answer.state == "partial":
-            emit(Notice(_partial(answer), level="warning", time=time.time()))
+        if (started := _SEARCHES.get()) is not None:
+            started.append(search)
+        trees: list[str] = []
+
+        def find(query: str) -> Result:
+            if trees:
+                found = search.run_again(trees[0], query)
+            else:
+                found = search.run(
+                    query, context, model=model or default_model(), sub_model=sub_model, limits=limits, asking="run" if yes else "refuse"
+                )
+                trees.append(found.tree)
+            if found.state in ("error", "stopped"):
+                raise SearchFailed(plain(found.text))
+            if found.state == "partial":
+                emit(Notice(_partial(found), level="warning", time=time.time()))
+            return found.as_result(found.text if raw else plain(found.text))
+
+        answer = answered(query, returns, find, (SearchFailed, ValueError), raw=raw)
     if kept is not None and kept.trouble:
         warnings.warn(kept.trouble, stacklevel=2)
-    return answer.text if raw else plain(answer.text)
+    return answer
+
+
+async def arlm(query: str, context: Any, **options: Any) -> Answer:
+    """The same as `rlm`, to be awaited. Cancelling it stops the search."""
+    searches: list[Search] = []
+    token = _SEARCHES.set(searches)
+    running = asyncio.ensure_future(asyncio.to_thread(rlm, query, context, **options))
+    _SEARCHES.reset(token)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        for search in searches:
+            await asyncio.to_thread(search.close)
+        with contextlib.suppress(SearchFailed):
+            await running
+        raise
 
 
 class _SafeCallback:

@@ -83,7 +83,12 @@ class Engine:
         """Run a new root and return its outcome. about: attributes for its first event. Cancelling stops the tree."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
-        root = self._make(None, query, NodeSource(text), self._model, self._roots, 0, plain=False)
+        return await self.run_again(query, about)
+
+    async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
+        """Run another root over the same text, within the same limits; it replaces the one before."""
+        before, self._roots = self._attempts, LiveFanOut(0, 1)
+        root = self._make(None, query, NodeSource(self._text), self._model, self._roots, 0, plain=False, replaces=str(before) if before else "")
         self._begin(root, limits=asdict(self._limits), **about)
         try:
             return (await self._roots.outcomes())[0]
@@ -95,6 +100,11 @@ class Engine:
     def running(self) -> bool:
         """Whether any node has not ended."""
         return bool(self._running())
+
+    @property
+    def tree(self) -> str:
+        """The tree's id."""
+        return self._events.tree
 
     @property
     def size(self) -> int:
@@ -237,11 +247,12 @@ class Engine:
                 raise
             if not conversation.heard.strip():
                 return NodeOutcome(why, "error")
-            return NodeOutcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial")
+            return NodeOutcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial", why=why)
         finally:
             conversation.ended = True
         self._events.send(SearchChat(said.text, node=node.id, turn=1))
-        return NodeOutcome(said.text, "partial" if said.cut else "done", node.source.spans)
+        why = "The answer was longer than the model may write at once." if said.cut else ""
+        return NodeOutcome(said.text, "partial" if said.cut else "done", node.source.spans, why)
 
     def _deadline_of(self, node: LiveNode) -> Deadline:
         """Return a node's deadline. Only the root keeps time for a last call."""

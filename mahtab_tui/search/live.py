@@ -30,6 +30,8 @@ class NodeOutcome(NamedTuple):
     state: EndState
     spans: Sequence[Span] = ()
     """Of the root's text, on which the answer rests."""
+    why: str = ""
+    """A sentence saying why it is partial."""
 
     @property
     def failed(self) -> bool:

@@ -7,24 +7,25 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice
+from mahtab_tui.kernel.worker.answers import Result, SearchUsage
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import MakeLLM, get_llm
 from mahtab_tui.llm.spending import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import EndState
+from mahtab_tui.search.live import EndState, NodeOutcome
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate
 from mahtab_tui.system.waiting import result_of
@@ -57,6 +58,15 @@ class SearchAnswer(NamedTuple):
     usage: UsageStats
     duration: float
     """Seconds."""
+    spans: Sequence[Span] = ()
+    """Of the text, on which the answer rests."""
+    why: str = ""
+    """A sentence saying why it is partial."""
+
+    def as_result(self, text: str) -> Result:
+        """Return it for the caller. text: the answer as the caller gets it."""
+        used = SearchUsage(self.usage.calls, self.usage.input_tokens + self.usage.output_tokens, self.usage.cost, self.duration)
+        return Result(text, self.state == "partial", self.why, used, tuple((start, end) for start, end in self.spans))
 
 
 class Search:
@@ -104,20 +114,29 @@ class Search:
         limits: Limits | None = None,
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
+        tree: str | None = None,
     ) -> SearchAnswer:
         """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in the caller's thread (Ctrl+C) stops the tree.
 
-        sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
+        tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
         Raises `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
             raise ValueError("The query is empty.")
         text = context if isinstance(context, Text) else self._text_of(context)
+        return self._wait(self._grow(query, text, model, sub_model, limits or Limits(), asking, about or {}, tree or uuid.uuid4().hex[:8]))
+
+    def run_again(self, tree: str, query: str, about: Mapping[str, Any] | None = None) -> SearchAnswer:
+        """Answer another query over a tree's text, with its models and within its limits. Raises `ValueError` if it is no longer in memory."""
+        return self._wait(self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})))
+
+    def _wait(self, growing: Coroutine[Any, Any, SearchAnswer]) -> SearchAnswer:
+        """Run a coroutine on the search's thread, and wait for its answer."""
         ended = threading.Event()
         with self._entering:
             if self._closed:
+                growing.close()
                 return _stopped()
-            growing = self._grow(query, text, model, sub_model, limits or Limits(), asking, about or {})
             future = asyncio.run_coroutine_threadsafe(_signal_end(growing, ended), self._loop)
             self._callers.add(future)
         try:
@@ -191,16 +210,29 @@ class Search:
         limits: Limits,
         asking: Asking,
         about: Mapping[str, Any],
+        tree: str,
     ) -> SearchAnswer:
+        self._trees[tree] = engine = self._engine(tree, model, sub_model, limits, asking)
+        return await self._run(engine, lambda engine: engine.run(query, text, about))
+
+    async def _run(self, engine: Engine | None, run: Callable[[Engine], Coroutine[Any, Any, NodeOutcome]]) -> SearchAnswer:
+        if engine is None:
+            raise ValueError("The search is no longer in memory.")
         began = time.monotonic()
+        running = asyncio.ensure_future(run(engine))
+        try:
+            outcome = await running
+        finally:
+            await self._forget()
+        return SearchAnswer(outcome.text, outcome.state, engine.tree, engine.calls.usage, time.monotonic() - began, outcome.spans, outcome.why)
+
+    def _engine(self, tree: str, model: str | BaseChatModel, sub_model: str | BaseChatModel | None, limits: Limits, asking: Asking) -> Engine:
         root = self._model(model, limits)
         subs = root if sub_model is None else self._model(sub_model, limits)
-        tree = uuid.uuid4().hex[:8]
-        events = Events(tree, self._emit)
         if self._opened is None:
             self._opened = self._open_sandboxes()
-        engine = Engine(
-            events,
+        return Engine(
+            Events(tree, self._emit),
             limits,
             model=root,
             sub_model=subs,
@@ -209,13 +241,6 @@ class Search:
             sandboxes=self._opened,
             consent=self._consent(asking),
         )
-        running = asyncio.ensure_future(engine.run(query, text, about))
-        self._trees[tree] = engine
-        try:
-            outcome = await running
-        finally:
-            await self._forget()
-        return SearchAnswer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
 
     async def _forget(self) -> None:
         """Forget the oldest trees that have ended."""

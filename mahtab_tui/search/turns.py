@@ -111,10 +111,13 @@ class Exploration:
         try:
             outcome, reason = await self._until(deadline.work, self._explore(calls, text))
             if outcome is None:
-                outcome, reason = await self._until(deadline.end, self._last(reason))
+                outcome, failure = await self._until(deadline.end, self._last(reason))
+                reason = failure or reason
             if outcome is None and not found:
                 return NodeOutcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
-            return outcome or NodeOutcome(found.as_answer(reason), "partial")
+            if outcome is None:
+                return NodeOutcome(found.as_answer(reason), "partial", why=reason)
+            return outcome if outcome.state == "done" else outcome._replace(why=reason)
         finally:
             self._conversation.ended = True
             self._calls.budget.free(self._kept)

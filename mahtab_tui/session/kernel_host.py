@@ -77,6 +77,8 @@ class SessionKernelHost:
                 return self._spending.table()
             case "rlm":
                 return self._searches.from_cell(args, self._cells.last, self._agent.model)
+            case "rlm_stop":
+                return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
                 return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
             case "quit":

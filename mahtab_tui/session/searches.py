@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +20,7 @@ from mahtab_tui.system.imports import IMPORTS
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.search import Asking, Search
-
-ROOT = "1"
-"""The name of a tree's root node."""
+    from mahtab_tui.search.search import Asking, Search, SearchAnswer
 
 
 class Searches:
@@ -47,20 +45,28 @@ class Searches:
         self._secrets = secrets
         self._making = threading.Lock()
         self._search: Search | None = None
-        self._running: set[str] = set()
-        """Trees for which a cell waits."""
+        self._running: dict[str, str] = {}
+        """Trees for which a cell waits, with the root that runs."""
 
-    def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> str:
-        """Serve `rlm(…)` in a cell: run a search and return its answer. Raises `RuntimeError` with a sentence if it fails."""
+    def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> dict[str, Any]:
+        """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a `worker.answers.Result` as a dict.
+
+        Raises `RuntimeError` with a sentence if it fails.
+        """
         from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
         from mahtab_tui.sandbox.base import SandboxError
         from mahtab_tui.sandbox.text import Text
         from mahtab_tui.search.limits import limits_of
 
-        options = dict(args["options"])
+        about = {"cell": cell, "source": "cell"}
+        tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         try:
+            if not re.fullmatch(r"[0-9a-f]{8}", tree):
+                raise ValueError("The id of a search has eight hexadecimal digits.")
+            if not args["file"]:
+                return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
             limits = limits_of(self._settings.rlm_limits(), **options)
             text = _read(Path(args["file"]))
             parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
@@ -71,20 +77,29 @@ class Searches:
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
                 asking="run" if args["yes"] else self._asking,
-                about={"cell": cell, "source": "cell"},
+                about=about,
+                tree=tree,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
+        return self._result(answer, args)
+
+    def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
         if answer.state in ("error", "stopped"):
             raise RuntimeError(plain(answer.text))
         if answer.state == "partial":
             emit(self._log, Notice("The answer of rlm() is partial: the search ended before it was complete.", level="warning"))
-        return answer.text if args.get("raw") else plain(answer.text)
+        return answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict()
+
+    def stop_tree(self, tree: str) -> None:
+        """Stop a search for which a cell has waited."""
+        if (root := self._running.get(tree)) is not None:
+            self.stop(tree, root)
 
     def stop_all(self) -> None:
         """Stop all searches for which a cell waits."""
         for tree in list(self._running):
-            self.stop(tree, ROOT)
+            self.stop_tree(tree)
 
     def close(self) -> None:
         """Stop all searches, and wait for them to end."""
@@ -123,10 +138,10 @@ class Searches:
 
     def _happened(self, record: Record) -> None:
         """Log an event of a search; called on its thread."""
-        if isinstance(record, SearchBegin) and record.source == "cell":
-            self._running.add(record.tree)
-        elif isinstance(record, SearchFinal) and record.node == ROOT:
-            self._running.discard(record.tree)
+        if isinstance(record, SearchBegin) and record.parent is None and (record.source == "cell" or record.tree in self._running):
+            self._running[record.tree] = record.node
+        elif isinstance(record, SearchFinal) and self._running.get(record.tree) == record.node:
+            del self._running[record.tree]
         elif isinstance(record, Usage):
             self._spending.count(record)
         emit(self._log, record)

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import mahtab_tui
 from mahtab_tui.bus import tags
+from mahtab_tui.kernel.worker.answers import Answer
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import PLAIN
@@ -53,7 +55,8 @@ def test_a_script_gets_an_answer() -> None:
     story = Story()
     answer = mahtab_tui.rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=story.append)
     assert answer == "20"
-    assert type(answer) is str
+    assert (type(answer), answer.state, answer.why, answer.value) == (Answer, "answered", "", answer)
+    assert answer.usage.calls == 6
     assert len(story.begun()) == 5
     grepped = [span for record in story.of(tags.RLM_CALL, event="touch", how="grep") for span in record.attrs["spans"]]
     assert len(grepped) == 20
@@ -76,6 +79,65 @@ def test_an_answer_may_be_long_and_a_sub_answer_less_so() -> None:
     assert "and 500 is the most" in rlm("what?", LOG, model=scripted(script), max_answer=500)
     script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": script["what?"]}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
+
+
+class Counted(BaseModel):
+    """The form of an answer."""
+
+    errors: int
+    first: str
+
+
+def test_an_answer_has_the_form_that_was_asked_for() -> None:
+    story = Story()
+    asked: list[str] = []
+
+    def reply(messages: Sequence[Any]) -> str:
+        asked.append(query_of(messages))
+        number = "len(grep('ERROR'))" if "not of that form" in asked[-1] else "'twenty'"
+        return python(f"hits = grep('ERROR')\nFINAL({{'errors': {number}, 'first': hits[0]}})")
+
+    answer = rlm("how many?", LOG, model=ScriptedModel(reply=reply), returns=Counted, on_event=story.append)
+    assert answer.value == Counted(errors=20, first=LOG.splitlines()[500])
+    assert json.loads(answer) == answer.value.model_dump()
+    assert (answer.state, answer.usage.calls) == ("answered", 2)
+    assert [LOG[start:end] for start, end in answer.spans] == [LOG.splitlines()[500]]
+    assert "unable to parse string as an integer" in asked[1]
+    assert story.begun() == ["1", "2"]
+    assert story.of(tags.RLM_CALL, node="2", event="begin")[0].attrs["replaces"] == "1", "one search in the pane"
+
+
+def test_an_answer_whose_correction_fails_is_still_there() -> None:
+    with pytest.warns(UserWarning, match="budget of 2 model calls"):
+        answer = rlm("how many?", LOG, model=ScriptedModel(reply=lambda messages: python("FINAL('twenty')")), returns=int, max_calls=2)
+    assert (answer, answer.value, answer.state) == ("twenty", None, "partial")
+
+
+def test_searches_that_are_awaited_run_at_once_and_end_when_they_are_cancelled() -> None:
+    story = Story()
+    both = threading.Barrier(2, timeout=60)
+
+    async def meet(messages: Sequence[Any]) -> str:
+        await asyncio.to_thread(both.wait)
+        return python("FINAL(1)")
+
+    async def never(messages: Sequence[Any]) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def program() -> list[Any]:
+        found = [mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=meet), returns=int) for _ in range(2)]
+        values = [answer.value for answer in await asyncio.gather(*found)]
+        endless = asyncio.ensure_future(mahtab_tui.arlm("what?", LOG, model=ScriptedModel(reply=never), on_event=story.append))
+        while not story.of(tags.RLM_CALL, event="turn"):
+            await asyncio.sleep(0.01)
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        return values
+
+    assert asyncio.run(program()) == [1, 1]
+    assert story.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"
 
 
 def test_reading_forty_large_parts_costs_a_call_each() -> None:

@@ -54,6 +54,46 @@ def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(open_session: C
     assert "27" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
 
 
+FORM = """
+from dataclasses import dataclass
+@dataclass
+class Needle:
+    line: int
+"""
+
+
+def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(open_session: Callable[..., Opened]) -> None:
+    wrong = {"text": "```python\nFINAL([{'line': 'seven'}])\n```"}
+    right = {"match": r"the answer\[0\]\.line must be an integer", "text": "```python\nFINAL([{'line': hit.line} for hit in grep('needle')])\n```"}
+    it = open_session(right, wrong)
+    it.session.submit("python", FORM)
+    it.session.submit("python", LOG)
+    it.session.submit(
+        "python", "found = rlm('Find the needles', log, returns=list[Needle])\nfound.value[0], found.state, found.usage.calls, found[:1]"
+    )
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(Needle(line=8), 'answered', 2, '[')\n"
+    it.session.submit("python", "rlm('x', log, returns=len)")
+    assert "TypeError: returns: <built-in function len> is no form of an answer" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+    it.session.submit("python", "import pickle; pickle.loads(pickle.dumps(found)).value[-1]")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
+
+
+def test_searches_are_awaited_and_stopped(open_session: Callable[..., Opened]) -> None:
+    it = open_session(
+        {"match": "<search-query>\nfirst\n", "text": "```python\nFINAL(1)\n```"},
+        {"match": "<search-query>\nsecond\n", "text": "```python\nFINAL(2)\n```"},
+        "```python\nwhile True:\n    pass\n```",
+    )
+    it.session.submit("python", LOG)
+    it.session.submit("python", "import asyncio\n[a.value for a in await asyncio.gather(*(arlm(q, log, returns=int) for q in ('first', 'second')))]")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "[1, 2]\n"
+    it.session.submit("python", "await arlm('endless', log)")
+    it.store.wait(tags.RLM_CALL, event="begin", cell=3)
+    assert it.session.stop() == "cell"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).attrs["status"] == "interrupted"
+    it.store.wait(tags.RLM_FINAL, state="stopped")
+
+
 def test_a_long_answer_is_all_there(open_session: Callable[..., Opened]) -> None:
     it = open_session({"text": "```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```"})
     assert ask(it, "import json; json.loads(rlm('Find it', log))[-1]") == "'39999 é 39999'\n"

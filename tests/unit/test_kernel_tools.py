@@ -129,6 +129,7 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "table_rows",
         "ask",
         "rlm",
+        "arlm",
         "usage",
         "load_claude_sessions",
     ]

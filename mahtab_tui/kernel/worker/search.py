@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .host import Host
 from .readable import readable
 from .stdlib import late_import
+
+if TYPE_CHECKING:
+    from .answers import Answer
+
+_TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
+"""The id of the search that `arlm` starts."""
 
 
 def rlm(
     query: str,
     context: Any,
     *,
+    returns: Any = None,
     model: str | None = None,
     sub_model: str | None = None,
     max_depth: int | None = None,
@@ -30,10 +38,12 @@ def rlm(
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
-) -> str:
+) -> Answer:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
+    returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
+    to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage and .spans.
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
     max_depth (3), max_turns (20): how deep it calls itself, and how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
@@ -67,25 +77,47 @@ def rlm(
         raise RuntimeError(str(error)) from None
     for notice in taken.notices:
         print(notice)
-    file = _written(taken.text)
+    answers = late_import(f"{__package__}.answers")
+    options = {name: value for name, value in given.items() if value is not None}
+    asked = {"kind": taken.kind, "parts": taken.parts, "about": taken.about, "options": options, "yes": bool(yes), "raw": bool(raw)}
+    tree = _TREE.get() or _new_tree()
+    files: list[str] = []
+
+    def search(query: str) -> Any:
+        """Run the search; a second time without the text, which the host still has."""
+        file = "" if files else _written(taken.text)
+        files.append(file)
+        result = Host.call("rlm", {**asked, "query": query, "file": file, "tree": tree})
+        return answers.Result(**{**result, "usage": answers.SearchUsage(*result["usage"]), "spans": tuple(map(tuple, result["spans"]))})
+
     try:
-        answer = Host.call(
-            "rlm",
-            {
-                "query": str(query),
-                "file": file,
-                "kind": taken.kind,
-                "parts": taken.parts,
-                "about": taken.about,
-                "options": {name: value for name, value in given.items() if value is not None},
-                "yes": bool(yes),
-                "raw": bool(raw),
-            },
-        )
-        return readable(str(answer), "markdown")
+        answer: Answer = answers.answered(str(query), returns, search, (RuntimeError,), raw=raw)
     finally:
-        with contextlib.suppress(FileNotFoundError):  # the host has read it
-            os.unlink(file)
+        with contextlib.suppress(FileNotFoundError, IndexError):  # the host has read it
+            os.unlink(files[0])
+    readable(answer, "markdown")
+    return answer
+
+
+async def arlm(query: str, context: Any, **options: Any) -> Answer:
+    """The same as rlm, to be awaited; with asyncio.gather several searches run at once. Cancelling it stops the search.
+
+    Example: first, second = await asyncio.gather(arlm("Who?", a), arlm("Who?", b, returns=list[str])).
+    """
+    asyncio = late_import("asyncio")
+    tree = _new_tree()
+    variables = contextvars.copy_context()
+    variables.run(_TREE.set, tree)
+    running = asyncio.get_running_loop().run_in_executor(None, lambda: variables.run(rlm, query, context, **options))
+    try:
+        return cast("Answer", await asyncio.shield(running))
+    except asyncio.CancelledError:
+        Host.call("rlm_stop", {"tree": tree})
+        raise
+
+
+def _new_tree() -> str:
+    return os.urandom(4).hex()
 
 
 def _written(text: str) -> str:

@@ -13,7 +13,7 @@ from .files import create, edit, read
 from .host import Host
 from .host_functions import make
 from .readable import readable
-from .search import rlm
+from .search import arlm, rlm
 from .stdlib import late_import
 from .text_tools import grep, partition, peek
 
@@ -93,6 +93,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     table_rows,
     ask,
     rlm,
+    arlm,
     usage,
     load_claude_sessions,
 )

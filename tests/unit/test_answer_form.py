@@ -1,0 +1,134 @@
+"""The form of an answer: as the model is told, and as it is read from what the model says."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal, Union
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, field_validator
+
+from mahtab_tui.kernel.worker.answer_form import WrongForm, described, read_as
+
+
+class Level(enum.Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+@dataclass
+class Line:
+    text: str
+    level: Level = Level.LOW
+    parts: list[Line] = field(default_factory=list)
+
+
+class Invoice(BaseModel):
+    id: int
+    day: date
+    total: float
+
+    @field_validator("total")
+    @classmethod
+    def _is_paid(cls, total: float) -> float:
+        if total <= 0:
+            raise ValueError("nobody pays so little")
+        return total
+
+
+DAY = date(2026, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "value"),
+    [
+        (int, "20", 20),
+        (int, " 20.0\n", 20),
+        (float, "3", 3.0),
+        (bool, "True", True),
+        (bool, "false", False),
+        (str, '"as it is"', '"as it is"'),
+        (Any, '{"a": null}', {"a": None}),
+        (date, '"2026-03-01"', DAY),
+        (list, '[1, "a"]', [1, "a"]),
+        (list[int], "```json\n[1, 2]\n```", [1, 2]),
+        (list[str], "['it''s', \"python\"]", ["its", "python"]),
+        (set[str], '["a", "b", "a"]', {"a", "b"}),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (tuple[int, ...], "[1, 2, 3]", (1, 2, 3)),
+        (dict[str, int], '{"a": 1}', {"a": 1}),
+        (dict[int, list[str]], '{"1": ["a"]}', {1: ["a"]}),
+        (Union[int, None], "null", None),  # noqa: UP007
+        (int | None, "7", 7),
+        (int | str, "seven", "seven"),
+        (Literal["yes", "no"], '"no"', "no"),
+        (Level, '"high"', Level.HIGH),
+        (Line, '{"text": "a", "parts": [{"text": "b", "level": "high"}]}', Line("a", Level.LOW, [Line("b", Level.HIGH)])),
+        (Invoice, '{"id": 1, "day": "2026-03-01", "total": 2}', Invoice(id=1, day=DAY, total=2)),
+        (list[Invoice], '[{"id": 1, "day": "2026-03-01", "total": 2}]', [Invoice(id=1, day=DAY, total=2)]),
+    ],
+)
+def test_what_an_answer_comes_to(wanted: Any, text: str, value: object) -> None:
+    read = read_as(wanted, text)
+    assert (read, type(read)) == (value, type(value))
+    assert described(wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "said"),
+    [
+        (int, "There are 20.", "it is not JSON, but begins 'There are 20.'"),
+        (int, '"20"', 'the answer must be an integer, not "20"'),
+        (int, "true", "must be an integer, not true"),
+        (int, "2.5", "must be an integer, not 2.5"),
+        (list[int], '[1, "a"]', r"the answer\[1\] must be an integer"),
+        (list[int], "7", r"must be \[an integer, ...\], not 7"),
+        (tuple[int, str], "[1]", r"must be \[an integer, a string\]"),
+        (set[Any], "[[1]]", r"must be \[any JSON, ...\]"),
+        (dict[int, int], '{"a": 1}', "a key must be an integer"),
+        (dict[str, int], '{"a": "b"}', r"the answer\['a'\] must be an integer"),
+        (int | None, '"a"', "must be an integer or null"),
+        (Literal[1, 2], "true", "must be 1 or 2"),
+        (Level, '"middling"', 'must be "low" or "high"'),
+        (date, '"soon"', "must be a date such as"),
+        (Line, '{"level": "low", "size": 3}', "'text' is missing; there is no 'size'"),
+        (Line, '{"text": "a", "parts": [{"text": 5}]}', r"the answer.parts\[0\].text must be a string, not 5"),
+        (list[Invoice], '[{"id": 1, "day": "2026-03-01", "total": 0}]', r"(?s)the answer\[0\]: .*nobody pays so little"),
+        (Invoice, '{"id": 1}', r"(?s)the answer: .*day.*Field required"),
+        (list, "[" * 100_000, "not JSON"),
+        (int, "9" * 10_000, "not JSON"),
+    ],
+)
+def test_what_is_wrong_is_said(wanted: Any, text: str, said: str) -> None:
+    with pytest.raises(WrongForm, match=said):
+        read_as(wanted, text)
+
+
+def test_the_model_is_told_the_form() -> None:
+    assert described(list[tuple[str, int]]) == "[[a string, an integer], ...]"
+    assert described(Line) == '{"text": a string, "level": "low" or "high" (or left out), "parts": [another Line, ...] (or left out)}'
+    assert json.dumps(Invoice.model_json_schema()) in described(list[Invoice])
+
+
+@pytest.mark.parametrize("wanted", [len, object(), "int", [int], {"a": int}, bytes, type("Own", (), {})])
+def test_what_is_no_form_is_refused(wanted: Any) -> None:
+    with pytest.raises(TypeError, match="is no form of an answer"):
+        described(wanted)
+
+
+def test_a_value_cannot_drive_a_terminal_unless_it_is_wanted_raw() -> None:
+    text = json.dumps({"a\x1b[2J": ["b\x07\u202ec\n"]})
+    assert read_as(dict[str, list[str]], text) == {"a[2J": ["bc\n"]}
+    assert read_as(dict[str, list[str]], text, raw=True) == {"a\x1b[2J": ["b\x07\u202ec\n"]}
+
+
+@given(st.text(alphabet='[]{}",:1ae.\\ \n', max_size=60), st.sampled_from([int, list[int], dict[str, Any], Line, Invoice, int | str, set[Any]]))
+def test_any_text_is_read_or_refused(text: str, wanted: Any) -> None:
+    with contextlib.suppress(WrongForm):
+        read_as(wanted, text)
