@@ -156,7 +156,7 @@ def test_a_search_is_watched_on_the_screen(start: Start, log: Path, replay: Call
     screen.type("from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))")
     screen.press("enter")
     screen.wait(r"✓ Which requests timed out")
-    screen.wait(r"answer\s+str")
+    screen.wait(r"answer\s+Answer")
 
 
 def test_a_kept_search_is_opened_on_the_screen_even_where_its_end_is_missing(
@@ -189,7 +189,7 @@ def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: C
     first.wait(r"● kernel .*idle")
     first.type("from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))")
     first.press("enter")
-    first.wait(r"\+ answer str")  # the cell has ended: there is no question before leaving
+    first.wait(r"\+ answer Answer")  # the cell has ended: there is no question before leaving
     first.wait(r"● kernel .*idle")
     assert first.leave() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")
