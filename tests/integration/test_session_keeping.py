@@ -12,6 +12,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.base import NotKept, Variable
 from mahtab_tui.session.keeping import sentence
+from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
@@ -196,3 +197,12 @@ def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) 
 )
 def test_the_sentence(back: int, missing: int, said: str) -> None:
     assert sentence(["x"] * back, [NotKept(Variable(f"n{n}", "int", "", "data"), "why") for n in range(missing)]) == said
+
+
+def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "sessions.db", "one")
+    store.append(records.Restore("1 variable is back.", time=1.0))
+    assert not store.begun
+    store.append(records.UserReplIn("1", cell=1, party="you", time=2.0))
+    store.close()
+    assert [record.tag for _, record in load_records(tmp_path / "sessions.db", "one").records] == [tags.RESTORE, tags.USER_REPL_IN]
