@@ -374,7 +374,17 @@ def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
     assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [f"{every[7]}\n{every[8]}"]
     assert lines(lambda there: "line 0, line 200 and line 201, line 999999999") == [every[199]]
     assert lines(lambda there: "online 3 baseline") == []
+    assert lines(lambda there: "There are, in all lines 60, no errors; in total, lines: 200.") == []
     assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a\nb"]
+
+
+@pytest.mark.parametrize(("hits", "spans"), [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 71]])], ids=str)
+def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(hits: Any, spans: list[list[int]]) -> None:
+    engine = Engine()
+    there = names("same words in each line\n" * 5, engine)
+    with pytest.raises(Final):
+        there["FINAL"](there["grep"]("same")[hits])
+    assert engine.told[-1][1]["spans"] == spans
 
 
 def test_numbers_of_lines_mean_nothing_among_documents() -> None:

@@ -13,7 +13,9 @@ _HEAD = 16
 _QUOTED = range(_HEAD, 2_001)
 """Lengths of parts that are looked for in an answer; shorter ones are in many answers by chance."""
 _REMEMBERED = 5_000
-_NAMED = re.compile(r"\blines?\s+(\d{1,9}(?:\s*(?:,|-|–|to|and)\s*\d{1,9})*)", re.IGNORECASE)
+_MORE = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
+_NAMED = re.compile(rf"\b(?:line\s+(\d{{1,9}}{_MORE}*)|lines\s+(\d{{1,9}}{_MORE}+))", re.IGNORECASE)
+"""\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
 _MOST_NAMED = 1_000
 
 
@@ -34,8 +36,10 @@ class Grounds:
         answer: as the code gave it; a part, or parts in a list or dict, know their places. words: the answer as text.
         numbered: whether line numbers in it are those of the text.
         """
-        found = {(part.start, part.end) for part in self._quoted(words)}
-        found.update(place for value in _strings(answer) if (place := place_of(value, self._text)))
+        strings = _strings(answer)
+        found = {place for value in strings if (place := place_of(value, self._text))}
+        known = {str(value) for value in strings if isinstance(value, Part)}  # where the text has them again, nothing rests on that
+        found.update((part.start, part.end) for part in self._quoted(words) if part not in known)
         if numbered:
             found.update(self._named(words))
         return sorted(found)
@@ -52,7 +56,7 @@ class Grounds:
                 yield from parts.pop(words[start : start + size], ())
 
     def _named(self, words: str) -> Iterable[tuple[int, int]]:
-        named = (int(number) for run in _NAMED.findall(words) for number in re.findall(r"\d+", run))
+        named = (int(number) for run in _NAMED.finditer(words) for number in re.findall(r"\d+", run[0]))
         wanted = sorted({number for number in islice(named, _MOST_NAMED) if number})
         line, start = 1, 0
         for number in wanted:
