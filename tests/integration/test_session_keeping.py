@@ -206,3 +206,12 @@ def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
     store.append(records.UserReplIn("1", cell=1, party="you", time=2.0))
     store.close()
     assert [record.tag for _, record in load_records(tmp_path / "sessions.db", "one").records] == [tags.RESTORE, tags.USER_REPL_IN]
+
+
+def test_a_variable_that_ends_the_kernel_while_it_is_read_is_named_and_the_others_are_back(open_session: Open, kept: Kept) -> None:
+    first = open_session(keep=kept.place)
+    run(first, "import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1")
+    it = again(open_session, kept, first)
+    told = it.store.wait(tags.RESTORE)
+    assert told.text == "3 variables are back; 1 is not: bad (the kernel has ended while it was read)."
+    assert run(it, "good, 'bad' in globals()") == "(1, False)\n"
