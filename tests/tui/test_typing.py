@@ -169,7 +169,9 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         app.query_one("#recursion").focus()
-        await pilot.press("enter", letter)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ActionMenu))
+        await pilot.press(letter)
         assert acts == []
         await pilot.press("enter")
         await until(pilot, lambda: acts == [act])

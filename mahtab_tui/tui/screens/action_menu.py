@@ -48,6 +48,8 @@ class ActionMenu(Dialog[str | None]):
         self._title = title
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
+        self._chosen = 0
+        """The row at the cursor once the rows are drawn."""
         self._pending: list[Key] = []
         """The letter that selected an action which waits for Enter. If another letter follows, both are the beginning of a text."""
 
@@ -62,7 +64,8 @@ class ActionMenu(Dialog[str | None]):
 
     def _fill(self) -> None:
         options = self.query_one(OptionList)
-        width, chosen = max(1, options.scrollable_content_region.width), options.highlighted or 0
+        width = max(1, options.scrollable_content_region.width)
+        chosen = self._chosen if options.highlighted is None else options.highlighted
         options.set_options(Option(self._row(number).truncate(width, ellipsis=True)) for number in range(len(self.commands)))
         options.highlighted = chosen
 
@@ -77,7 +80,7 @@ class ActionMenu(Dialog[str | None]):
             event.stop()
             if self.commands[number].confirm:
                 self._pending.append(Key(event.key, event.character))
-                self.query_one(OptionList).highlighted = number
+                self._chosen = self.query_one(OptionList).highlighted = number
             else:
                 self.dismiss(self.commands[number].action)
         elif event.is_printable:

@@ -16,6 +16,9 @@ from typing import Any, Callable, NoReturn
 from ..stdlib import late_import
 
 _LENGTH = struct.Struct("!Q")
+_READY = b"."
+STARTING = 10.0
+"""Seconds for a forked process to begin."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _LOWEST_FD = 500
@@ -46,12 +49,12 @@ class Checkpoint:
             _write(self._fd, pickle.dumps(question, 4), until)
             meanwhile()
             data = _read(self._fd, until)
-        except OSError:
-            self.end()
-            raise CheckpointError("The process that keeps the state before this cell has ended.") from None
         except TimeoutError:
             self.end()
             raise CheckpointError(f"The state before this cell could not be read within {seconds:.0f} s.") from None
+        except OSError:
+            self.end()
+            raise CheckpointError("The process that keeps the state before this cell has ended.") from None
         good, value = pickle.loads(data)
         if not good:
             raise CheckpointError(value)
@@ -84,7 +87,10 @@ class Checkpoint:
 
 
 def fork(answer: Answer) -> Checkpoint:
-    """Fork a checkpoint. answer: answers questions in the forked process. Raises `OSError`."""
+    """Fork a checkpoint, and wait until it has closed its copies of the kernel's files and ports. Raises `OSError`.
+
+    answer: answers questions in the forked process.
+    """
     ours, theirs = _channel()
     try:
         pid = fork_uninterrupted()
@@ -95,7 +101,13 @@ def fork(answer: Answer) -> Checkpoint:
     if pid == 0:
         _live(theirs, answer)
     os.close(theirs)
-    return Checkpoint(pid, ours)
+    checkpoint = Checkpoint(pid, ours)
+    try:
+        _read_exactly(ours, len(_READY), time.monotonic() + STARTING)
+    except OSError:
+        checkpoint.end()
+        raise
+    return checkpoint
 
 
 def fork_uninterrupted() -> int:
@@ -146,6 +158,7 @@ def _live(fd: int, answer: Answer) -> NoReturn:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
         _close_all_but(fd)
+        os.write(fd, _READY)
         _first_to_go()
         while True:
             _write(fd, _answer(answer, _read(fd)))
