@@ -168,7 +168,8 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
     acts = Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        app.query_one("#recursion").focus()
+        pane = app.query_one("#recursion")
+        await until(pilot, lambda: bool(pane.region) and bool(pane.focus().has_focus))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ActionMenu))
         await pilot.press(letter)

@@ -113,7 +113,7 @@ def test_shrinking_keeps_both_ends() -> None:
 
 
 def drawn(output: OutputBuffer) -> list[str]:
-    lines = [plain(collapse(line.text)).rstrip() for line in output]
+    lines = [plain(collapse(line.text)).expandtabs().rstrip() for line in output]
     return "\n".join(lines).rstrip().split("\n")
 
 
@@ -122,7 +122,7 @@ def test_a_cursor_that_moves_in_pieces_of_any_size_makes_the_same_picture(pieces
     text = "".join(pieces)
     cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
     output = fed(*(text[start:end] for start, end in pairwise(cuts)))
-    assert drawn(output) == [line.rstrip() for line in plain(collapse(text)).rstrip().split("\n")]
+    assert drawn(output) == [line.expandtabs().rstrip() for line in plain(collapse(text)).rstrip().split("\n")]
 
 
 def test_the_cursor_goes_over_the_border_between_the_first_lines_and_the_last() -> None:
