@@ -170,7 +170,7 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
         await ready(pilot)
         pane = app.query_one("#recursion")
         await until(pilot, lambda: bool(pane.region) and bool(pane.focus().has_focus))
-        await pilot.press("enter")
+        await pilot.press("home", "enter")
         await until(pilot, lambda: isinstance(app.screen, ActionMenu))
         await pilot.press(letter)
         assert acts == []
