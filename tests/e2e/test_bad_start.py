@@ -36,7 +36,7 @@ def write_replay(path: Path, *lines: object) -> str:
         (("ask", "x", "--model", "claude"), "not on the PATH"),
         (("ask", " "), "Give a question"),
         (("ask", "x", "--model", "demo", "--load", "missing.csv"), "There is no file missing.csv."),
-        (("ask", "x", "--approval", "always"), "--approval: input should be 'ask' or 'auto'"),
+        (("ask", "x", "--approval", "always"), "--approval: input should be 'ask', 'review' or 'auto'"),
         (("--model", "demo", "ask", "x"), "Give the options after the command"),
         (("--no-such-option",), "No such option"),
     ],
