@@ -107,7 +107,7 @@ def test_typing_after_a_click_on_a_cell_runs_what_was_typed_and_nothing_else(sta
 
 
 def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) -> None:
-    screen = start(columns=80, lines=24)
+    screen = start("--model", "demo", "--set", "keep_namespace=false", columns=80, lines=24)
     screen.wait(IDLE)
     screen.enter("kept = 'this'")
     screen.wait(r"\+ kept str 'this'")
