@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -143,7 +144,11 @@ def test_the_caller_s_own_process_shows_too(project: Path) -> None:
         kernel.close()
 
 
-ANSWERS = {"ask": "# Findings\n\n- one\n- two", "rlm": "The answer is **42**.", "usage": "a  b\n1  2"}
+ANSWERS: dict[str, Any] = {
+    "ask": "# Findings\n\n- one\n- two",
+    "rlm": {"text": "The answer is **42**.", "partial": False, "why": "", "usage": [1, 10, 0.0, 0.1], "spans": []},
+    "usage": "a  b\n1  2",
+}
 
 
 def test_answers_are_text_to_be_read_and_are_plain_str(cells: Cells) -> None:
@@ -152,7 +157,7 @@ def test_answers_are_text_to_be_read_and_are_plain_str(cells: Cells) -> None:
     (shown,) = result.displays
     assert (shown.mime, shown.data) == ("text/markdown", ANSWERS["ask"])
     assert result.output == ANSWERS["ask"] + "\n"
-    assert [display.data for display in show(cells, "rlm('what?', 'some text')")] == [ANSWERS["rlm"]]
+    assert [display.data for display in show(cells, "rlm('what?', 'some text')")] == ["The answer is **42**."]
     assert [display.data for display in show(cells, "display(answer)")] == [ANSWERS["ask"]]
     assert cells.text("type(answer) is str") == "True\n"
     assert cells.text("[answer]") == f"{[ANSWERS['ask']]!r}\n"
