@@ -143,10 +143,11 @@ def test_a_connection_that_code_has_ended_ends_the_kernel_and_no_cell_hangs(cell
     done: queue.Queue[Status] = queue.Queue()
 
     def run() -> None:
-        done.put(cells.run(f"{WRITE}\n{code}").status)
-        cells.run("1 + 1")
-        done.put(cells.run("1 + 1").status)
+        for source in (f"{WRITE}\n{code}", "1 + 1", "1 + 1", "1 + 1"):
+            done.put(cells.run(source).status)
 
     threading.Thread(target=run, daemon=True).start()
-    assert done.get(timeout=PATIENCE) in (Status.DIED, Status.OK)
-    assert done.get(timeout=PATIENCE) is Status.OK
+    statuses = [done.get(timeout=PATIENCE) for _ in range(4)]
+    assert set(statuses) <= {Status.DIED, Status.OK}
+    # The thread that reads may take the bytes of any later cell, but only of one: the next kernel knows nothing of it.
+    assert statuses.count(Status.DIED) <= 1

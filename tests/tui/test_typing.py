@@ -170,9 +170,9 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
         await ready(pilot)
         pane = app.query_one("#recursion")
         await until(pilot, lambda: bool(pane.region) and bool(pane.focus().has_focus))
-        while not isinstance(app.screen, ActionMenu):  # the tree is drawn a little later than the pane
-            await pilot.press("home", "enter")
-            await pilot.pause(0.1)
+        await until(pilot, lambda: pane.virtual_size.height > 1)  # drawn a little later than the pane is shown
+        await pilot.press("home", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ActionMenu))
         await pilot.press(letter)
         assert acts == []
         await pilot.press("enter")

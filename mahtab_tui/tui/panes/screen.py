@@ -29,6 +29,7 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.port import PanePort
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -60,6 +61,7 @@ class Panes(Screen[None]):
         self, session: Session, port: PanePort, searches: SearchControl, history: History, choices: Choices, slash: SlashCompletions
     ) -> None:
         super().__init__(id="_default")
+        self._compositor = LayoutEvents()
         self._session = session
         self._searches = searches
         self._history = history

@@ -13,6 +13,8 @@ options             looks up an option that was clicked and has been removed    
 palette             raises on a second dismissal, on clicks outside a screen that   issue 4884
                     has become smaller, on pages of a list without a size
 removable           mounts, resizes and ticks widgets that are being removed        -
+layout_events       does not tell a widget that it was laid out if a region was     issue 5024
+                    looked up between mounting it and the layout
 key_line            makes the footer anew whenever the focus moves; styles each of  -
                     its keys three times
 
