@@ -85,9 +85,9 @@ def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> 
 
 
 def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home: Path) -> None:
-    mine = str(make(home / "work" / ".venv") / "bin" / "python")
+    mine = str(make(home / "project" / ".venv") / "bin" / "python")
     bare, full = PythonEnvironment("venv", make(tmp_path / "venv")), PythonEnvironment(".venv", make(tmp_path / ".venv", "pandas"))
-    assert welcome_of("3.12.1", mine, [], pandas=True) == ("3.12.1 of ~/work/.venv, with pandas", None)
+    assert welcome_of("3.12.1", mine, [], pandas=True) == ("3.12.1 of ~/project/.venv, with pandas", None)
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare, full], pandas=False)
     assert (runs, offer and offer.line) == ("3.12.1 of /usr/bin/python3, without pandas; .venv has it", "/python .venv")
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=False)

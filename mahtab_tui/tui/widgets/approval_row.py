@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Key
 from textual.message import Message
@@ -17,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.hidden import places
-from mahtab_tui.bus.records import Approval, Record
+from mahtab_tui.bus.records import Approval
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
@@ -68,15 +67,6 @@ class ApprovalRow(AskingRow[Approval]):
         """What to run instead, if the user edited it."""
         reason: str = ""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_code('up')", show=False),
-        Binding("down", "scroll_code('down')", show=False),
-        Binding("pageup", "scroll_code('page_up')", show=False),
-        Binding("pagedown", "scroll_code('page_down')", show=False),
-        Binding("home", "scroll_code('home')", show=False),
-        Binding("end", "scroll_code('end')", show=False),
-    ]
-
     def __init__(
         self,
         editor_is_empty: Callable[[], bool],
@@ -84,7 +74,7 @@ class ApprovalRow(AskingRow[Approval]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """in_sight: whether all of a waiting code is visible above the row; if not, the row shows the code itself."""
-        super().__init__(_CHIPS, editor_is_empty, clock)
+        super().__init__(Approval, _CHIPS, editor_is_empty, clock)
         self._clock = clock
         self._keys_from = 0.0
         """The time from which Enter counts in the part that was opened last."""
@@ -107,15 +97,6 @@ class ApprovalRow(AskingRow[Approval]):
         super().on_mount()
         # The transcript gets its size after the layout.
         self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self.call_after_refresh(self._look))
-
-    def fold(self, records: Sequence[Record]) -> None:
-        """Take in new records."""
-        for record in records:
-            if isinstance(record, Approval):
-                if record.state == "waiting":
-                    self.ask(record.request, record)
-                else:
-                    self.forget(record.request)
 
     @property
     def target(self) -> Widget:
@@ -143,13 +124,13 @@ class ApprovalRow(AskingRow[Approval]):
         if self._shown:
             self.tell()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys scroll the transcript if the row shows no code."""
-        return self._code.display and self._part == "chips" if action == "scroll_code" else super().check_action(action, parameters)
+    @property
+    def scrolled(self) -> Widget | None:
+        return self._code if self._code.display and self._part == "chips" else None
 
-    def action_scroll_code(self, how: str) -> None:
+    def action_scroll_content(self, how: str) -> None:
         self._unread = None
-        getattr(self._code, f"scroll_{how}")(animate=False)
+        super().action_scroll_content(how)
 
     def _show(self, part: Part) -> None:
         self._part = part

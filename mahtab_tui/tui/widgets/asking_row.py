@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual import on
+from textual.binding import Binding, BindingType
 from textual.events import Key
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.bus.records import Approval, Review, SearchFanOut
+from mahtab_tui.bus.records import Approval, Record, Review, SearchFanOut
 from mahtab_tui.tui.widgets.chips import Chip, Chips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
@@ -27,8 +28,17 @@ R = TypeVar("R", Approval, Review, SearchFanOut)
 class AskingRow(Widget, Generic[R]):
     """Shown while something waits for an answer, one question at a time. It takes the focus only if the editor is empty."""
 
-    def __init__(self, chips: Sequence[Chip], editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, f"scroll_content('{how}')", show=False)
+        for key, how in (("up", "up"), ("down", "down"), ("pageup", "page_up"), ("pagedown", "page_down"), ("home", "home"), ("end", "end"))
+    ]
+
+    def __init__(
+        self, asks: type[R], chips: Sequence[Chip], editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """asks: the class of the records that ask."""
         super().__init__()
+        self._asks: type[R] = asks
         self._chips = Chips(chips, clock)
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
@@ -62,7 +72,21 @@ class AskingRow(Widget, Generic[R]):
         """The widget in the row that takes the focus."""
         return self._chips
 
+    @property
+    def scrolled(self) -> Widget | None:
+        """The widget in the row that the arrow keys scroll; if None, they scroll the transcript."""
+        return None
+
     # For others
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Take in new records."""
+        for record in records:
+            if isinstance(record, self._asks):
+                if record.state == "waiting":
+                    self.ask(record.request, record)
+                else:
+                    self.forget(record.request)
 
     def ask(self, request: str, record: R) -> None:
         """Ask a question, after those that wait already."""
@@ -112,6 +136,13 @@ class AskingRow(Widget, Generic[R]):
         bindings = (active.binding for active in self.screen.active_bindings.values())
         key = next((self.app.get_key_display(binding) for binding in bindings if binding.id == "focus-approval"), "")
         return f"{key} or a click answers" if key else "a click answers"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.scrolled is not None if action == "scroll_content" else super().check_action(action, parameters)
+
+    def action_scroll_content(self, how: str) -> None:
+        if (scrolled := self.scrolled) is not None:
+            getattr(scrolled, f"scroll_{how}")(animate=False)
 
     @on(Chips.Chosen)
     def _chosen(self, message: Chips.Chosen) -> None:

@@ -42,21 +42,16 @@ class FanOutRow(AskingRow[SearchFanOut]):
         run: bool
 
     def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(_CHIPS, editor_is_empty, clock)
+        super().__init__(SearchFanOut, _CHIPS, editor_is_empty, clock)
 
     def compose(self) -> ComposeResult:
         yield Static(id="fan-out-about", markup=False)
         yield self._chips
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in new records."""
         for record in records:
-            if isinstance(record, SearchFanOut):
-                if record.state == "waiting":
-                    self.ask(record.request, record)
-                else:
-                    self.forget(record.request)
-            elif isinstance(record, SearchFinal):
+            super().fold([record])
+            if isinstance(record, SearchFinal):
                 self._forget_requests_of(record)
 
     def _forget_requests_of(self, final: SearchFinal) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Key
@@ -18,7 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.records import Record, Review
+from mahtab_tui.bus.records import Review
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.widgets.asking_row import AskingRow
@@ -54,17 +53,8 @@ class ReviewRow(AskingRow[Review]):
         action: Action
         reason: str = ""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_changes('up')", show=False),
-        Binding("down", "scroll_changes('down')", show=False),
-        Binding("pageup", "scroll_changes('page_up')", show=False),
-        Binding("pagedown", "scroll_changes('page_down')", show=False),
-        Binding("home", "scroll_changes('home')", show=False),
-        Binding("end", "scroll_changes('end')", show=False),
-    ]
-
     def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(_CHIPS, editor_is_empty, clock)
+        super().__init__(Review, _CHIPS, editor_is_empty, clock)
         self._asks_why = False
         """Whether the user has chosen to undo, and may say why."""
 
@@ -75,18 +65,14 @@ class ReviewRow(AskingRow[Review]):
         yield self._chips
         yield LineInput(id="review-reason", compact=True, placeholder="why undo it?")
 
-    def fold(self, records: Sequence[Record]) -> None:
-        """Take in new records."""
-        for record in records:
-            if isinstance(record, Review):
-                if record.state == "waiting":
-                    self.ask(record.request, record)
-                else:
-                    self.forget(record.request)
-
     @property
     def target(self) -> Widget:
         return self.query_one("#review-reason") if self._asks_why else self._chips
+
+    @property
+    def scrolled(self) -> Widget | None:
+        scroll = self.query_one("#review-scroll")
+        return scroll if not self._asks_why and scroll.max_scroll_y > 0 else None
 
     def show(self, record: Review) -> None:
         self.query_one("#review-reason", LineInput).value = ""
@@ -109,15 +95,6 @@ class ReviewRow(AskingRow[Review]):
         if way := self._way_here():
             parts.append((way, "$moon"))
         self.query_one("#review-about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys scroll the transcript if all changes are visible."""
-        if action == "scroll_changes":
-            return not self._asks_why and self.query_one("#review-scroll").max_scroll_y > 0
-        return super().check_action(action, parameters)
-
-    def action_scroll_changes(self, how: str) -> None:
-        getattr(self.query_one("#review-scroll"), f"scroll_{how}")(animate=False)
 
     def answered(self, request: str, answer: str) -> None:
         match answer:

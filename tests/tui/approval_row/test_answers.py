@@ -1,53 +1,20 @@
-"""Code that waits for the person."""
+"""Answers to code that waits for the user."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from textual.events import AppBlur, AppFocus, Paste
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.widgets import asking_row
-from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.input_row import InputRow
-from mahtab_tui.tui.widgets.waiting_code import WaitingCode
-from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
-
-CODE = "x = 1\nx"
-
-
-@pytest.fixture
-async def pilot(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
-    monkeypatch.setattr(asking_row, "ALONE", 0.001)
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        yield pilot
-
-
-def row_of(pilot: Pilot[None]) -> ApprovalRow:
-    return pilot.app.query_one(ApprovalRow)
-
-
-def about(pilot: Pilot[None]) -> str:
-    return str(pilot.app.query_one("#about", Static).content)
-
-
-async def ask(pilot: Pilot[None], code: str = CODE, request: str = "1", *, hear: bool = True, block: int = 0, blocks: int = 1) -> None:
-    """Code waits; unless told otherwise until the row hears."""
-    app_of(pilot).fold(tags.APPROVAL, code, request=request, turn=1, block=block, blocks=blocks, state="waiting", reason="", party="claude")
-    await pilot.pause()
-    if hear:
-        app_of(pilot).clock.now += 1
-
-
-def decided(action: str, code: str | None = None, reason: str = "", request: str = "1") -> tuple[object, ...]:
-    return ("decided", request, action, code, reason)
+from tests.tui.approval_row.row import CODE, about, ask, decided, row_of
+from tests.tui.editor_app import EditorApp, app_of, until, write
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all"), ("escape", "stop")])
@@ -185,110 +152,6 @@ async def test_keys_are_ignored_right_after_the_person_came_to_the_row(pilot: Pi
     assert app_of(pilot).area.has_focus
 
 
-async def test_skip_asks_for_a_reason(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "nit is too slow\n")
-    assert app_of(pilot).said == [decided("skip", reason="it is too slow")]
-
-
-async def test_a_pasted_reason_comes_in_whole_and_clean(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("n")
-    pilot.app.query_one("#reason", Input).post_message(Paste("too\x1b[2J slow\r\nand wrong\n"))
-    await pilot.press("enter")
-    assert app_of(pilot).said == [decided("skip", reason="too slow and wrong")]
-
-
-async def test_escape_goes_back_from_the_reason(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "nno")
-    await pilot.press("escape")
-    assert app_of(pilot).said == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
-
-
-async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("n", "escape", "y")
-    assert app_of(pilot).said == []
-    assert app_of(pilot).editor.is_empty
-
-
-async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "e + 1")
-    app_of(pilot).clock.now += 1
-    await pilot.press("enter")
-    assert app_of(pilot).said == [decided("run", code="x = 1\nx + 1")]
-
-
-async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_elsewhere(pilot: Pilot[None]) -> None:
-    await ask(pilot, "for a in b:\n    a")
-    await pilot.press("e")
-    app_of(pilot).clock.now += 1
-    await pilot.press("up", "end", "enter")
-    assert app_of(pilot).said == []
-    await write(pilot, "c")
-    await pilot.press("down", "end", "enter")
-    assert app_of(pilot).said == [decided("run", code="for a in b:\n    c\n    a")]
-
-
-async def test_edited_code_runs_from_anywhere_in_it_by_a_chord(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("e")
-    app_of(pilot).clock.now += 1
-    await pilot.press("up", "home", "ctrl+enter")
-    assert app_of(pilot).said == [decided("run", code=CODE)]
-
-
-async def test_a_key_that_comes_twice_runs_no_other_code_that_waits(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await ask(pilot, "other", "2")
-    await pilot.press("e")
-    app_of(pilot).clock.now += 1
-    row_of(pilot).run_edited()
-    row_of(pilot).run_edited()
-    await pilot.pause()
-    assert app_of(pilot).said == [decided("run", code=CODE)]
-    assert not row_of(pilot).run_edited(), "what waits now is not being edited"
-
-
-async def test_enter_that_bounces_after_edit_runs_nothing(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("e", "enter", "enter")
-    assert app_of(pilot).said == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("enter")
-    assert app_of(pilot).said == [decided("run", code=CODE)]
-
-
-async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await pilot.press("e", "ctrl+home", "up", "home", "grave_accent")
-    assert pilot.app.query_one("#edited", CodeArea).text == "`" + CODE
-
-
-async def test_what_was_edited_is_kept_while_one_looks_at_the_answers(pilot: Pilot[None]) -> None:
-    await ask(pilot)
-    await write(pilot, "e2")
-    await pilot.press("escape")
-    app_of(pilot).clock.now += 1
-    await pilot.press("e")
-    app_of(pilot).clock.now += 1
-    await pilot.press("enter")
-    assert app_of(pilot).said == [decided("run", code="x = 1\nx2")]
-
-
-async def test_nothing_is_not_run_in_place_of_the_code(pilot: Pilot[None]) -> None:
-    await ask(pilot, "x")
-    await pilot.press("e")
-    app_of(pilot).clock.now += 1
-    await pilot.press("backspace", "enter")
-    assert app_of(pilot).said == []
-
-
 @pytest.mark.parametrize(("size", "chip"), [((80, 24), "a run all from now on"), ((50, 24), "a all")])
 async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chip: str) -> None:
     app = EditorApp(home)
@@ -326,113 +189,6 @@ async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_t
     await until(pilot, lambda: label.size.height == 2)
     rows = "".join(label.render_line(y).text for y in range(2))
     assert "f7 or a click answers" in rows
-
-
-LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
-
-
-def drawn_code(pilot: Pilot[None]) -> list[str]:
-    """The lines of the code that the row draws."""
-    code = pilot.app.query_one(WaitingCode)
-    return [code.render_line(y).text.rstrip() for y in range(code.size.height)] if code.display else []
-
-
-async def ask_out_of_sight(pilot: Pilot[None], code: str = LONG) -> None:
-    """Code waits that cannot be seen above the row."""
-    app_of(pilot).in_sight = False
-    await ask(pilot, code)
-    await until(pilot, lambda: bool(drawn_code(pilot)))
-    await pilot.pause()
-
-
-async def test_code_that_is_seen_above_is_not_shown_twice(pilot: Pilot[None]) -> None:
-    await ask(pilot, LONG)
-    assert drawn_code(pilot) == []
-    await pilot.press("pagedown", "y")
-    assert app_of(pilot).said == [decided("run")]
-
-
-async def test_code_that_is_not_seen_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot)
-    lines = LONG.split("\n")
-    for keys, first in (((), 1), (("pagedown",), 13), (("down", "down"), 15), (("up",), 14), (("pageup",), 2), (("end",), 49), (("home",), 1)):
-        await pilot.press(*keys)
-        await pilot.pause()
-        assert drawn_code(pilot) == lines[first - 1 : first + 11]
-        assert about(pilot).startswith(f"lines {first}–{first + 11} of 60")
-    assert app_of(pilot).said == []
-
-
-@pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
-async def test_code_is_approved_once_its_end_was_seen(pilot: Pilot[None], key: str, action: str) -> None:
-    await ask_out_of_sight(pilot)
-    await pilot.press(key)
-    assert app_of(pilot).said == []
-    assert "again" in about(pilot)
-    app_of(pilot).clock.now += 1
-    await pilot.press("end", "home")
-    await pilot.pause()
-    assert "again" not in about(pilot)
-    await pilot.press(key)
-    assert app_of(pilot).said == [decided(action)]
-
-
-async def test_code_is_approved_unread_by_the_same_key_twice(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot)
-    await pilot.press("y", "y")
-    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], ""), "too soon, and it is no letter for the editor either"
-    app_of(pilot).clock.now += 1
-    await pilot.press("pagedown", "y")
-    assert app_of(pilot).said == [], "not in a row"
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
-
-
-async def test_a_key_that_is_held_down_approves_nothing_unread(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot)
-    for _ in range(25):
-        await pilot.press("y")
-        app_of(pilot).clock.now += 0.1
-    assert app_of(pilot).said == []
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
-
-
-async def test_another_answer_needs_no_reading(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot)
-    await pilot.press("escape")
-    assert app_of(pilot).said == [decided("stop")]
-
-
-async def test_the_next_code_has_to_be_read_too(pilot: Pilot[None]) -> None:
-    await ask_out_of_sight(pilot)
-    await ask(pilot, LONG, request="2")
-    await pilot.press("end")
-    await pilot.pause()
-    await pilot.press("y")
-    await pilot.pause()
-    app_of(pilot).clock.now += 1
-    await pilot.press("y")
-    assert app_of(pilot).said == [decided("run")]
-    assert drawn_code(pilot)[0] == "line_1 = 1"
-
-
-async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pilot[None]) -> None:
-    code = "\n".join(["x = '" + "word " * 60 + "'; tail = 1", *(f"y{number} = '\u200b'" for number in range(900))])
-    await ask_out_of_sight(pilot, code)
-    view = pilot.app.query_one(WaitingCode)
-    rows: list[str] = []
-    while not view.end_seen or not rows:
-        rows += drawn_code(pilot)
-        await pilot.press("pagedown")
-        await pilot.pause()
-    rows += drawn_code(pilot)
-    text = " ".join(rows)
-    assert "; tail = 1" in text
-    assert all(f"y{number} = '⟨U+200B⟩'" in text for number in range(900))
-    assert about(pilot).startswith("lines 890–901 of 901")
 
 
 async def test_a_request_that_is_withdrawn_closes_the_row_and_gives_the_focus_back(pilot: Pilot[None]) -> None:

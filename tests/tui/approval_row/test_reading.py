@@ -1,0 +1,116 @@
+"""Code that cannot be seen above the row is read in it before it is approved."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
+from tests.tui.approval_row.row import about, ask, decided
+from tests.tui.editor_app import app_of, until
+
+LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))
+
+
+def drawn_code(pilot: Pilot[None]) -> list[str]:
+    """The lines of the code that the row draws."""
+    code = pilot.app.query_one(WaitingCode)
+    return [code.render_line(y).text.rstrip() for y in range(code.size.height)] if code.display else []
+
+
+async def ask_out_of_sight(pilot: Pilot[None], code: str = LONG) -> None:
+    """Code waits that cannot be seen above the row."""
+    app_of(pilot).in_sight = False
+    await ask(pilot, code)
+    await until(pilot, lambda: bool(drawn_code(pilot)))
+    await pilot.pause()
+
+
+async def test_code_that_is_seen_above_is_not_shown_twice(pilot: Pilot[None]) -> None:
+    await ask(pilot, LONG)
+    assert drawn_code(pilot) == []
+    await pilot.press("pagedown", "y")
+    assert app_of(pilot).said == [decided("run")]
+
+
+async def test_code_that_is_not_seen_above_is_shown_and_scrolled(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    lines = LONG.split("\n")
+    for keys, first in (((), 1), (("pagedown",), 13), (("down", "down"), 15), (("up",), 14), (("pageup",), 2), (("end",), 49), (("home",), 1)):
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert drawn_code(pilot) == lines[first - 1 : first + 11]
+        assert about(pilot).startswith(f"lines {first}–{first + 11} of 60")
+    assert app_of(pilot).said == []
+
+
+@pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all")])
+async def test_code_is_approved_once_its_end_was_seen(pilot: Pilot[None], key: str, action: str) -> None:
+    await ask_out_of_sight(pilot)
+    await pilot.press(key)
+    assert app_of(pilot).said == []
+    assert "again" in about(pilot)
+    app_of(pilot).clock.now += 1
+    await pilot.press("end", "home")
+    await pilot.pause()
+    assert "again" not in about(pilot)
+    await pilot.press(key)
+    assert app_of(pilot).said == [decided(action)]
+
+
+async def test_code_is_approved_unread_by_the_same_key_twice(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    await pilot.press("y", "y")
+    assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], ""), "too soon, and it is no letter for the editor either"
+    app_of(pilot).clock.now += 1
+    await pilot.press("pagedown", "y")
+    assert app_of(pilot).said == [], "not in a row"
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+
+
+async def test_a_key_that_is_held_down_approves_nothing_unread(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    for _ in range(25):
+        await pilot.press("y")
+        app_of(pilot).clock.now += 0.1
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+
+
+async def test_another_answer_needs_no_reading(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    await pilot.press("escape")
+    assert app_of(pilot).said == [decided("stop")]
+
+
+async def test_the_next_code_has_to_be_read_too(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    await ask(pilot, LONG, request="2")
+    await pilot.press("end")
+    await pilot.pause()
+    await pilot.press("y")
+    await pilot.pause()
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+    assert drawn_code(pilot)[0] == "line_1 = 1"
+
+
+async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pilot[None]) -> None:
+    code = "\n".join(["x = '" + "word " * 60 + "'; tail = 1", *(f"y{number} = '\u200b'" for number in range(900))])
+    await ask_out_of_sight(pilot, code)
+    view = pilot.app.query_one(WaitingCode)
+    rows: list[str] = []
+    while not view.end_seen or not rows:
+        rows += drawn_code(pilot)
+        await pilot.press("pagedown")
+        await pilot.pause()
+    rows += drawn_code(pilot)
+    text = " ".join(rows)
+    assert "; tail = 1" in text
+    assert all(f"y{number} = '⟨U+200B⟩'" in text for number in range(900))
+    assert about(pilot).startswith("lines 890–901 of 901")
