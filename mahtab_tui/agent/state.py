@@ -33,7 +33,7 @@ class ExecutionResult(TypedDict):
     output: str
     is_error: bool
     status: str
-    """A `kernel.base.Status` value, or ``skipped``."""
+    """A `kernel.values.Status` value, or ``skipped``."""
     note: str
     """Tells the model why it did not run as written; otherwise empty."""
     rewritten: NotRequired[bool]

@@ -15,7 +15,8 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Record, emit, record_of
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import KernelError, Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from mahtab_tui.kernel.base import CellResult, Kernel
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.values import CellResult
 
 GRACE = 2.0
 """Seconds that a cell gets to end after its interrupt."""

@@ -7,19 +7,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, cast, get_args
 
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Change,
-    Display,
-    Mime,
-    OnDisplay,
-    OnOutput,
-    OutputKind,
-    Status,
-    TracebackFrame,
-)
+from mahtab_tui.kernel.base import OnDisplay, OnOutput
 from mahtab_tui.kernel.output import TerminalOutput
 from mahtab_tui.kernel.told import CellEnd
+from mahtab_tui.kernel.values import CellResult, Change, Display, Mime, OutputKind, Status, TracebackFrame
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 
 DISPLAYED = 100_000_000

@@ -22,29 +22,13 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.answers import CallAnswers
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Completions,
-    Detail,
-    Explanation,
-    KeepPlace,
-    KeptFile,
-    KernelError,
-    KernelHost,
-    KernelInfo,
-    KernelState,
-    NoHost,
-    OnDisplay,
-    OnOutput,
-    Origin,
-    Restoration,
-    Status,
-    UndoStep,
-    Variable,
-)
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
 from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
+from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, Restoration, UndoStep
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
+from mahtab_tui.kernel.values import CellResult, Origin, Status, Variable
 from mahtab_tui.kernel.worker import detail as description
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop

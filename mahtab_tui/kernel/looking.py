@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from mahtab_tui.kernel.base import Kernel, VariableKind
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.values import VariableKind
 
 Step = Sequence[Any]
 """A step of a path to an object, as the kernel gives it: ``["name", "df"]``, ``["item", 3]``, ``["attribute", "x"]``, …"""

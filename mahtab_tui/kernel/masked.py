@@ -10,30 +10,10 @@ from typing import Any
 from mahtab_tui.bus.covering import covered
 from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import SecretSpan
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Change,
-    Completions,
-    Detail,
-    Display,
-    Explanation,
-    KeepPlace,
-    KeepResult,
-    KeptFile,
-    KeptNamespace,
-    Kernel,
-    KernelHost,
-    KernelInfo,
-    NotKept,
-    OnDisplay,
-    OnOutput,
-    Origin,
-    OutputKind,
-    Restoration,
-    RestoredFile,
-    UndoStep,
-    Variable,
-)
+from mahtab_tui.kernel.base import Kernel, KernelHost, KernelInfo, OnDisplay, OnOutput
+from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
+from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile, UndoStep
+from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, Variable
 
 
 class MaskedKernel:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mahtab_tui.bus.overwrite import Screen, rewrites, split_unfinished
-from mahtab_tui.kernel.base import OutputKind
+from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.kernel.worker.capture import left_out
 
 CHUNK = 8192

@@ -9,31 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Completions,
-    Detail,
-    Explanation,
-    KeepPlace,
-    KeepResult,
-    KeptFile,
-    KeptNamespace,
-    KernelError,
-    KernelHost,
-    KernelInfo,
-    KernelState,
-    NoHost,
-    OnDisplay,
-    OnOutput,
-    Origin,
-    Restoration,
-    RestoredFile,
-    Status,
-    UndoStep,
-    Variable,
-)
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.launch import cloudpickle_folder, environment, find_interpreter
+from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.told import UndoAnswer, checked
+from mahtab_tui.kernel.values import CellResult, Origin, Status, Variable
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import existing_folder, moved
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mahtab_tui.kernel.base import Change, Variable
+from mahtab_tui.kernel.values import Change, Variable
 
 
 class Author(NamedTuple):

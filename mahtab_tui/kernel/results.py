@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 
-from mahtab_tui.kernel.base import CellResult, Change, ChangeKind, OutputKind, Restoration
+from mahtab_tui.kernel.restoration import Restoration
+from mahtab_tui.kernel.values import CellResult, Change, ChangeKind, OutputKind
 
 MOST = 8
 """Pictures that are taken from a cell."""

@@ -9,7 +9,9 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from mahtab_tui.kernel.base import Change, KernelError, OutputKind, Restoration, Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.restoration import Restoration
+from mahtab_tui.kernel.values import Change, OutputKind, Status
 
 T = TypeVar("T")
 

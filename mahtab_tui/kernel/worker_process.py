@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from mahtab_tui.kernel.answers import Answerer, CallAnswers
-from mahtab_tui.kernel.base import CellResult, KernelError, OnDisplay, OnOutput, Status
+from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process, spawn
@@ -25,6 +25,7 @@ from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
 from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
+from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
 

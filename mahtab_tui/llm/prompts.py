@@ -8,7 +8,8 @@ from datetime import date
 
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction
+from mahtab_tui.kernel.values import Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS, ListedTool
 
 MAX_VARIABLES = 50

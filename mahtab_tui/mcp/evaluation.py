@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from mahtab_tui.bus.told import OVERWRITTEN, told
-from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
+from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
 from mahtab_tui.mcp.formatting import AnswerFormat, fenced, short
 from mahtab_tui.mcp.place import Evaluation
 from mahtab_tui.mcp.tools import Arguments, ToolAnswer

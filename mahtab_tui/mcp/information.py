@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.base import Variable
 from mahtab_tui.kernel.environments import prefix_of
+from mahtab_tui.kernel.values import Variable
 from mahtab_tui.mcp.environments import project_of
 from mahtab_tui.mcp.formatting import short
 from mahtab_tui.mcp.place import PlaceInfo

@@ -14,7 +14,7 @@ from typing import Literal
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import OutputKind
+from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.mcp.formatting import highlighted, safe
 from mahtab_tui.settings.model import home_folder
 

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mahtab_tui.kernel.base import CellResult, Detail, KernelInfo, Variable
+from mahtab_tui.kernel.base import KernelInfo
+from mahtab_tui.kernel.code_help import Detail
+from mahtab_tui.kernel.values import CellResult, Variable
 
 Report = Callable[[float, str], Awaitable[None]]
 """Reports progress to the agent: seconds so far, and a sentence."""

@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.base import CellResult, Detail, HostFunction, KernelError, KernelInfo, KernelState, OutputKind, Status
+from mahtab_tui.kernel.base import HostFunction, KernelError, KernelInfo, KernelState
 from mahtab_tui.kernel.bounded import BoundedCell
+from mahtab_tui.kernel.code_help import Detail
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.results import not_restored, pictures
+from mahtab_tui.kernel.values import CellResult, OutputKind, Status
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import Evaluation, PlaceError, PlaceInfo, Report
 

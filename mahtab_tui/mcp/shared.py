@@ -12,8 +12,10 @@ from typing import Any
 
 import anyio
 
-from mahtab_tui.kernel.base import CellResult, Change, Detail, KernelInfo, KernelState, Status, Variable
+from mahtab_tui.kernel.base import KernelInfo, KernelState
+from mahtab_tui.kernel.code_help import Detail
 from mahtab_tui.kernel.results import pieces
+from mahtab_tui.kernel.values import CellResult, Change, Status, Variable
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import Evaluation, PlaceError, PlaceInfo, Report

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.left_out import cell_entry
-from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind, Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures
+from mahtab_tui.kernel.values import CellResult, OutputKind, Status
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallDeclined, AgentCallRefused, JoinedAgent
 from mahtab_tui.session.undo import cells_named
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mahtab_tui.kernel.base import KeepPlace, Kernel
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.settings.model import Settings, home_folder
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import Kernel, KernelError, Status
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.keeping import Keeping

@@ -12,21 +12,10 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import (
-    CellResult,
-    Change,
-    Display,
-    Kernel,
-    KernelError,
-    KernelState,
-    OnOutput,
-    Origin,
-    OutputKind,
-    Status,
-    Variable,
-)
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnOutput
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
+from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, Status, Variable
 from mahtab_tui.session.changes import change_row, variable_row
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.keeping import Keeping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mahtab_tui.bus import records
-from mahtab_tui.kernel.base import Change, ChangeKind, Variable
+from mahtab_tui.kernel.values import Change, ChangeKind, Variable
 
 
 def change_row(change: Change, before: Variable | None) -> records.Change:

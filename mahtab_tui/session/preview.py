@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mahtab_tui.kernel.base import Completions, Kernel
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.code_help import Completions
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.mentions import MentionChip, mention_before

@@ -13,7 +13,8 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.code_help import Completions, Explanation
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.providers import check_model, full_name

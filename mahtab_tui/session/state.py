@@ -15,8 +15,10 @@ from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.prompt import PromptHandler, shorten
 from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Restoration, Status
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.restoration import Restoration
+from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.llm.spending import UsageStats

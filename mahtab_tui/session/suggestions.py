@@ -10,7 +10,8 @@ from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import KernelError, Variable
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Variable
 from mahtab_tui.llm.prompts import suggestion_request
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, told_usage, worst_cost

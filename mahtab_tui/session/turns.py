@@ -14,7 +14,8 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantChat, Notice, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
+from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of

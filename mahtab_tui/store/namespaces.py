@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-from mahtab_tui.kernel.base import KeepPlace
+from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.worker.keeping.folder import INDEX
 from mahtab_tui.settings.model import home_folder
 

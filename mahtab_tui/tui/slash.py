@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from mahtab_tui.kernel.base import Completion, Completions
+from mahtab_tui.kernel.code_help import Completion, Completions
 
 _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 _BEGUN = re.compile(r"\s*(/[a-z-]*)")

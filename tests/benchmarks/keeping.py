@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from mahtab_tui.kernel.base import KeepPlace
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.kernel.base import CellResult, HostFunction, KernelInfo, OutputKind
+from mahtab_tui.kernel.base import HostFunction, KernelInfo
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult, OutputKind
 from mahtab_tui.kernel.worker.variables import NamespaceWatch
 from tests.benchmarks.table import Row, median, timed
 

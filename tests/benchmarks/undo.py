@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from mahtab_tui.kernel.base import Restoration
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import Restoration
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.base import KeepPlace
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mahtab_tui.kernel.base import KeepPlace, KeepResult, KeptNamespace
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptNamespace
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 
 

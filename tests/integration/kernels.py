@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, HostFunction, Kernel, KernelInfo, KernelState, Origin, OutputKind
+from mahtab_tui.kernel.base import HostFunction, Kernel, KernelInfo, KernelState
+from mahtab_tui.kernel.values import CellResult, Origin, OutputKind
 
 PATIENCE = 60.0
 """Seconds after which something that must come counts as lost."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mahtab_tui.kernel.base import Status
 from mahtab_tui.kernel.looking import Look, Path, TableArrangement, TablePage
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
 
 TRAP = """

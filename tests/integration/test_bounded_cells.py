@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from mahtab_tui.kernel.base import CellResult
 from mahtab_tui.kernel.bounded import BoundedCell
+from mahtab_tui.kernel.values import CellResult
 from tests.integration.kernels import Cells
 from tests.integration.sessions import DEADLINE
 from tests.waiting import wait_for

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KeepPlace, KernelError
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
 from tests.integration.keeping import Kept, restored
 from tests.integration.kernels import Cells, RecordingHost
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from mahtab_tui.kernel.base import Completion, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.code_help import Completion
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
 

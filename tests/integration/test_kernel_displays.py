@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from mahtab_tui.kernel.base import Display
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.results import pictures, pieces
+from mahtab_tui.kernel.values import Display
 from tests.integration.kernels import Cells, RecordingHost
 
 PNG = b"\x89PNG\r\n\x1a\n"

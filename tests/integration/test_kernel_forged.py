@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from mahtab_tui.kernel.base import Display, KernelState, Status
+from mahtab_tui.kernel.base import KernelState
+from mahtab_tui.kernel.values import Display, Status
 from tests.integration.kernels import PATIENCE, Cells
 
 # What code can do by itself: write to every socket that it finds.

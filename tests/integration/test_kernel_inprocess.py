@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, Status
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import Status
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost, interpreters
 
 FOUND = interpreters()

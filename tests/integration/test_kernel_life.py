@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, KernelState, Status
+from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost, executable
 from tests.waiting import alive, wait_for
 

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, KernelError, Status
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import CellResult, Status
 from tests.integration.kernels import PATIENCE, Cells
 
 # `re` looks for signals now and then, but lets no other thread run.

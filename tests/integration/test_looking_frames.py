@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, KernelError, TracebackFrame
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult, TracebackFrame
 from mahtab_tui.tui.screens.output.frames import variables_path
 from tests.integration.kernels import RecordingHost
 

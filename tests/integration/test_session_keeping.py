@@ -10,7 +10,8 @@ import pytest
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.kernel.base import NotKept, Variable
+from mahtab_tui.kernel.restoration import NotKept
+from mahtab_tui.kernel.values import Variable
 from mahtab_tui.session.keeping import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows

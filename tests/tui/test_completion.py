@@ -10,7 +10,8 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.code_help import Completion, Completions
 from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.worker.completion.complete import complete
 from mahtab_tui.tui.panes.editor.completion import CompletionRequest, CompletionResponse

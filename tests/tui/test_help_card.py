@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.kernel.base import Explanation, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.code_help import Explanation
 from mahtab_tui.kernel.worker.completion.explaining import explain_at
 from mahtab_tui.tui.panes.editor.help_card import HelpCard
 from tests.tui.editor_app import SIZE, EditorApp, until, write

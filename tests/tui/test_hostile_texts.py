@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.base import Completion
+from mahtab_tui.kernel.code_help import Completion
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.node_actions import CallSelection

@@ -12,7 +12,8 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.code_help import Completion, Completions
 from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import MentionChip, mentions
 from mahtab_tui.tui.commands.registry import COMMANDS

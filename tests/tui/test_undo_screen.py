@@ -11,7 +11,9 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widgets import Button, Static
 
-from mahtab_tui.kernel.base import Change, KernelError, NotRestored, Restoration, Variable
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.restoration import NotRestored, Restoration
+from mahtab_tui.kernel.values import Change, Variable
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel import output
-from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.kernel.output import Chunks, TerminalOutput
+from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.kernel.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.kernel.worker.tracebacks import format_safely
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelError, TracebackFrame
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.external_editor import at_line
 from mahtab_tui.tui.screens.output.code import cell_of, code_of, is_file
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction, Variable
+from mahtab_tui.kernel.base import HostFunction
+from mahtab_tui.kernel.values import Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS
 from mahtab_tui.llm.prompts import (
     SKILLS_ROOM,

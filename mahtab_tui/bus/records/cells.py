@@ -11,7 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import Data, Flag, Name, Record, Word
 
 Frame = tuple[str, int, str, int]
-"""File, line, function and row, as `kernel.base.TracebackFrame` has them."""
+"""File, line, function and row, as `kernel.values.TracebackFrame` has them."""
 
 
 class ReplIn(Record):
@@ -53,7 +53,7 @@ class ReplOut(Record):
     guest: int | None = None
     call: Word | None = None
     status: Word | None = None
-    """A `kernel.base.Status` value; None for late output."""
+    """A `kernel.values.Status` value; None for late output."""
     duration: float | None = None
     """Seconds."""
     kinds: tuple[tuple[Word, int], ...] | None = None

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from mahtab_tui.bus.records import Change, NotRestored
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import CHANGE_SIGNS
+from mahtab_tui.kernel.values import CHANGE_SIGNS
 
 WAS = 24
 """Characters of a name's previous summary."""

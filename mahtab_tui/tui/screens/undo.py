@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Button, Static
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import Restoration
+from mahtab_tui.kernel.restoration import Restoration
 from mahtab_tui.session.undo import not_restored_rows, restored_rows
 from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.rows.fetcher import Fetcher

@@ -11,7 +11,8 @@ from rich.cells import cell_len
 from textual.events import Key
 from textual.geometry import Offset
 
-from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.code_help import Completion, Completions
 from mahtab_tui.session.mentions import mention_before
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion_cache import CompletionCache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mahtab_tui.kernel.base import Completion, Completions
+from mahtab_tui.kernel.code_help import Completion, Completions
 
 KEPT = 5_000
 """Maximum number of remembered names."""

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import Completion
+from mahtab_tui.kernel.code_help import Completion
 
 ROWS = 8
 """Maximum number of visible completions."""

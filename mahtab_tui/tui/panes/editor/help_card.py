@@ -11,7 +11,8 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import Explanation, KernelError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.code_help import Explanation
 
 Explain = Callable[[str, int], Explanation | None]
 """Explains the name at a cursor in code; raises `KernelError`."""

@@ -15,7 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from mahtab_tui.kernel.base import Completions
+from mahtab_tui.kernel.code_help import Completions
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.session.mentions import MentionChip
 from mahtab_tui.tui.panes.editor.code_area import CodeArea

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import CHANGE_SIGNS
+from mahtab_tui.kernel.values import CHANGE_SIGNS
 
 
 class VariableRow(NamedTuple):

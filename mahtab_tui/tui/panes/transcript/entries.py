@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.records import Change
-from mahtab_tui.kernel.base import TracebackFrame
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.cell_output.output import OutputBuffer
 
 
@@ -86,7 +86,7 @@ class Cell(Entry):
     started: float | None = None
     """Seconds since the epoch; None if it does not run now."""
     status: str = ""
-    """A `kernel.base.Status` value when it has ended; "cut off" if the program was killed."""
+    """A `kernel.values.Status` value when it has ended; "cut off" if the program was killed."""
     duration: float | None = None
     """Seconds."""
     approval: str = ""

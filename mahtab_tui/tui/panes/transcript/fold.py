@@ -9,7 +9,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.base import TracebackFrame
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.agent_cells import AgentCells

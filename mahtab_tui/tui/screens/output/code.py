@@ -9,7 +9,8 @@ import tokenize
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mahtab_tui.kernel.base import KernelError, TracebackFrame
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.kernel.worker.tracebacks import CELL
 
 MOST = 10_000_000

@@ -11,7 +11,7 @@ from textual.events import Click
 from textual.message import Message
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import TracebackFrame
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, fitted
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView

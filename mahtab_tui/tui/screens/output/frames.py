@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path
+from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.commands.output import FRAMES_COMMANDS, OUTPUT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import CHANGE_SIGNS
+from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.rows.changes import described
