@@ -18,8 +18,7 @@ from mahtab_tui.session.changes import change_row, variable_row
 QUIET = 1.0
 """Seconds without a further cell after which the namespace is written."""
 WRITING = 900.0
-LEAVING = 5.0
-"""Seconds for writing; the second while the user waits for the program's end."""
+"""Seconds for writing, while nobody waits for it."""
 
 _WORD = re.compile(r"\w+")
 _NAMED = 5
@@ -40,6 +39,8 @@ class Keeping:
         """Held while a file is read."""
         self._on = False
         self._ends = False
+        self._time = WRITING
+        """Seconds for writing."""
         self._changes = self._attempted = self._written = 0
         """How many cells have run; how many had when it was last tried to write the namespace, and when that was done."""
         self._cells = 0
@@ -115,7 +116,7 @@ class Keeping:
         """A cell has ended: the namespace is written soon."""
         with self._lock:
             self._cells -= 1
-        self.changed()
+            self._changed()
 
     def _restore(self, pending: dict[str, KeptFile]) -> None:
         for file in list(pending.values()):
@@ -189,16 +190,19 @@ class Keeping:
     def changed(self) -> None:
         """The namespace has changed, and is written soon."""
         with self._lock:
-            self._changes += 1
-            self._lock.notify_all()
+            self._changed()
 
-    def close(self, seconds: float = LEAVING) -> None:
-        """Write what is not written yet, within some seconds."""
+    def _changed(self) -> None:
+        self._changes += 1
+        self._lock.notify_all()
+
+    def close(self, seconds: float) -> None:
+        """Write what is not written yet, within some seconds; do not wait while a cell runs."""
         with self._lock:
-            self._ends = True
+            self._ends, self._time = True, 0.0 if self._cells else seconds
             self._lock.notify_all()
         if self._writer.ident is not None:
-            self._writer.join(seconds)
+            self._writer.join(self._time)
 
     @property
     def missing(self) -> frozenset[str]:
@@ -226,7 +230,7 @@ class Keeping:
                     pass
                 ends = self._ends
             if self._changes != self._written:
-                self._write(LEAVING if ends else WRITING)
+                self._write(self._time)
             if ends:
                 return
 

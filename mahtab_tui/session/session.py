@@ -28,7 +28,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.joined_agents import JoinedAgents
-from mahtab_tui.session.keeping import LEAVING, Keeping
+from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.loading import DataFile
@@ -51,8 +51,8 @@ _REPLACED = "The greyed entries are removed from the conversation; the namespace
 
 _TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. The variables stay until you leave this screen."
 
-_HURRY = 0.5
-"""Seconds to wait for the variables to be written, when a signal ends the program."""
+_PATIENCE, _HURRY = 5.0, 0.5
+"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
 
 Stopped = Literal["model", "cell"]
 
@@ -175,7 +175,7 @@ class Session:
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()
-        self.keeping.close(0.0 if self.cell_runs else _HURRY if hurry else LEAVING)
+        self.keeping.close(_HURRY if hurry else _PATIENCE)
         if not keep_kernel:
             self.kernel.close()
         self.searches.close()

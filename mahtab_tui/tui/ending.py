@@ -29,8 +29,8 @@ _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
 ENDING = tuple(getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}"))
 """The signals that end a program which does not handle them, as far as they can be handled and are not used within (as SIGVTALRM is)."""
 
-LAST_WORDS = 2.0
-"""Seconds for saving what is not saved yet, and for writing to the terminal."""
+SAVING, DRAWING = 5.0, 1.0
+"""Seconds for saving what is not saved yet, and for each write to the terminal."""
 
 _LOOK = 1.0
 """Seconds between two checks of the terminal's attributes."""
@@ -53,7 +53,7 @@ class EndingSignals:
     """A context in which an application runs, on the main thread."""
 
     def __init__(self, app: App[Any], last_words: Callable[[], object] = lambda: None, on_repair: Callable[[], object] = lambda: None) -> None:
-        """last_words: saves what is not saved yet, and ends what would go on; called on a thread, for `LAST_WORDS` at most. on_repair: called after code had changed the terminal."""
+        """last_words: saves what is not saved yet, and ends what would go on; called on a thread, for `SAVING` at most. on_repair: called after code had changed the terminal."""
         self._app = app
         self._last_words = last_words
         self._on_repair = on_repair
@@ -84,7 +84,7 @@ class EndingSignals:
     def _hold(self, number: int, frame: FrameType | None) -> None:
         """Stop the main thread; the other thread ends the process."""
         os.write(self._write_end, bytes([number]))  # while another program has the terminal, `set_wakeup_fd` writes nothing
-        threading.Event().wait(2 * LAST_WORDS)
+        threading.Event().wait(SAVING + 3 * DRAWING)
         os._exit(SHELL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
@@ -103,11 +103,11 @@ class EndingSignals:
 
     def _end(self, number: int) -> None:
         try:
-            _within(LAST_WORDS / 2, self._last_words)
+            _within(SAVING, self._last_words)
             if (driver := self._driver()) is not None:
                 writer = driver._writer_thread
                 if writer is not None:
-                    _within(LAST_WORDS / 2, writer.stop)  # finish what is being drawn
+                    _within(DRAWING, writer.stop)  # finish what is being drawn
                 _give_back(driver)
         finally:
             die_of(number)
@@ -157,7 +157,7 @@ def _give_back(driver: LinuxDriver) -> None:
             termios.tcsetattr(driver.fileno, termios.TCSANOW, driver.attrs_before)
         assert driver._file is not None
         screen = driver._file.fileno()
-        if select.select([], [screen], [], LAST_WORDS / 2)[1]:  # a blocked terminal must not keep the program alive
+        if select.select([], [screen], [], DRAWING)[1]:  # a blocked terminal must not keep the program alive
             cleared = KITTY_CLEARED if isinstance(driver, TypedAheadDriver) and driver.graphics == "kitty" else ""
             os.write(screen, cleared.encode() + _GIVEN_BACK)
 

@@ -12,6 +12,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.restoration import NotKept
 from mahtab_tui.kernel.values import Variable
+from mahtab_tui.session import session
 from mahtab_tui.session.keeping import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
@@ -25,7 +26,8 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture
-def kept(home: Path, project: Path) -> Iterator[Kept]:
+def kept(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    monkeypatch.setattr(session, "_PATIENCE", 60.0)  # a busy disk may take longer than a user waits
     kept = Kept(home)
     yield kept
     kept.close()
