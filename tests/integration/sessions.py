@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, UserReplOut
 from mahtab_tui.session import Session
 from mahtab_tui.store.memory import MemoryStore
+from tests.waiting import wait_for
 
 DEADLINE = 60.0
 
@@ -45,3 +47,19 @@ class Opened:
     def __init__(self, session: Session, store: Watched) -> None:
         self.session = session
         self.store = store
+
+    def run(self, *cells: str) -> UserReplOut:
+        """Run cells of the user's, and wait until they are over; returns the last one's output."""
+        output = UserReplOut()
+        for code in cells:
+            number = self.session.cells.last + 1
+            self.session.submit("python", code)
+            ended = self.store.wait(tags.USER_REPL_OUT, cell=number)
+            assert isinstance(ended, UserReplOut)
+            output = ended
+        wait_for(lambda: not self.session.cells.running)
+        return output
+
+    def value(self, expression: str) -> str:
+        """The value of an expression, as it is printed."""
+        return self.session.cells.run(expression).output.strip()

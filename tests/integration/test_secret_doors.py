@@ -69,12 +69,6 @@ class Doors(Opened):
 
     everything: Everything
 
-    def run(self, code: str) -> Record:
-        """Run a cell of the person's to its end."""
-        cell = self.session.cells.last + 1
-        self.session.submit("python", code)
-        return self.store.wait(tags.USER_REPL_OUT, cell=cell)
-
 
 def open_doors(settings: Settings) -> Doors:
     store = Watched()

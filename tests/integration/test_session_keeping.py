@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,18 +32,6 @@ def kept(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     kept.close()
 
 
-def run(it: Opened, *cells: str) -> str:
-    """Run cells; returns the last one's output."""
-    output = ""
-    for code in cells:
-        number = it.session.cells.last + 1
-        it.session.submit("python", code)
-        output = it.store.wait(tags.USER_REPL_OUT, cell=number).text
-    while it.session.cells.running:
-        time.sleep(0.001)
-    return output
-
-
 def again(open_session: Open, kept: Kept, it: Opened) -> Opened:
     """Leave a session and continue it."""
     it.session.close()
@@ -63,7 +50,7 @@ def states(it: Opened) -> list[tuple[str, str, str]]:
 
 def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
-    run(first, "items = [1]; lock = __import__('threading').Lock()")
+    first.run("items = [1]; lock = __import__('threading').Lock()")
     it = again(open_session, kept, first)
     told = it.store.wait(tags.RESTORE)
     assert told.text == "1 variable is back; 1 is not: lock (a lock cannot be kept)."
@@ -76,15 +63,15 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     assert f"<restore>{told.text}</restore>" in prompt.get_context()
     assert [(row.name, row.by, row.summary) for row in rows.shown] == [("items", "restored", "1 item"), ("lock", "not kept", "a lock cannot be kept")]
     assert ("items" in rows, "lock" in rows) == (True, False)
-    assert run(it, "items") == "[1]\n"
+    assert it.run("items").text == "[1]\n"
 
 
 def test_what_is_not_kept_is_told_again_until_a_cell_makes_it(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
-    run(first, "items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
+    first.run("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
     it = again(open_session, kept, first)
     assert "2 are not" in it.store.wait(tags.RESTORE).text
-    run(it, "one = 1", "del one")
+    it.run("one = 1", "del one")
     third = again(open_session, kept, it)
     assert third.store.wait(tags.RESTORE).text == "1 variable is back; 1 is not: two (a lock cannot be kept)."
 
@@ -101,7 +88,7 @@ class Slow:
 
 def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, project: Path) -> None:
     first = open_session(keep=kept.place)
-    run(first, SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
+    first.run(SLOW, "one, two, n = Slow('one'), Slow('two'), 5")
     it = again(open_session, kept, first)
     it.store.wait(tags.NAMESPACE, party="restored")
     it.session.submit("python", "'n', one.name")
@@ -110,18 +97,18 @@ def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, 
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "('n', 'one')\n", "the other one is not read yet"
     assert not [record for record in it.store.records if record.tag == tags.RESTORE]
     (project / "two").touch()
-    assert run(it, "two.name") == "'two'\n"
+    assert it.run("two.name").text == "'two'\n"
     assert it.store.wait(tags.RESTORE).text == "6 variables are back."
 
 
 def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, kept: Kept, project: Path) -> None:
     first = open_session(keep=kept.place)
-    run(first, SLOW, "one = Slow('one')")
+    first.run(SLOW, "one = Slow('one')")
     it = again(open_session, kept, first)
     it.store.wait(tags.NAMESPACE, party="restored")
     wait_for(lambda: it.session.stop() == "cell")
     assert "one (reading it was stopped)" in it.store.wait(tags.RESTORE).text
-    run(it, "other = 1")
+    it.run("other = 1")
     (project / "one").touch()
     third = again(open_session, kept, it)
     assert third.store.wait(tags.RESTORE).text == "5 variables are back."
@@ -129,35 +116,35 @@ def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, ke
 
 def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
-    run(first, "items = [1]")
+    first.run("items = [1]")
     it = again(open_session, kept, first)
     it.store.wait(tags.RESTORE)
     it.session.reset()
     it.store.wait(tags.KERNEL, text="A fresh kernel runs: all variables are gone.")
-    run(it, "other = 1")
+    it.run("other = 1")
     third = again(open_session, kept, it)
     assert third.store.wait(tags.RESTORE).text == "1 variable is back."
-    assert run(third, "other, 'items' in globals()") == "(1, False)\n"
+    assert third.run("other, 'items' in globals()").text == "(1, False)\n"
 
 
 def test_a_session_that_was_taken_over_writes_no_more(open_session: Open, kept: Kept) -> None:
     it = open_session(keep=kept.place)
-    run(it, "items = [1]")
+    it.run("items = [1]")
     wait_for(kept.files)
     before = kept.files()
     it.session.taken_over()
-    run(it, "items.append('x' * 100_000)")
+    it.run("items.append('x' * 100_000)")
     it.session.close()
     assert kept.files() == before
 
 
 def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept: Kept) -> None:
     it = open_session(keep=kept.place)
-    run(it, "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)")
-    run(it, "resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
+    it.run("import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)")
+    it.run("resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
     said = "The variables were not saved: File too large. What was saved before is still there."
     it.store.wait(tags.NOTICE, text=said)
-    run(it, "n = 2")
+    it.run("n = 2")
     it.session.close()
     assert [record.text for record in it.store.records if record.tag == tags.NOTICE].count(said) == 1
     assert it.session.keeping.behind
@@ -165,23 +152,23 @@ def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept
 
 def test_an_undo_is_kept_too(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
-    run(first, "items = [1]", "items.append(2)")
+    first.run("items = [1]", "items.append(2)")
     wait_for(kept.files)
     first.session.undo.undo(2)
     it = again(open_session, kept, first)
     it.store.wait(tags.RESTORE)
-    assert run(it, "items") == "[1]\n"
+    assert it.run("items").text == "[1]\n"
 
 
 def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
-    run(first, "items = [1]")
+    first.run("items = [1]")
     first.session.close()
     index = kept.folder / "index.json"
     index.chmod(0o660)
     content = index.read_bytes()
     it = open_session(keep=kept.place)
-    run(it, "items = 'mine'")
+    it.run("items = 'mine'")
     it.session.close()
     warning = it.store.wait(tags.NOTICE, level="warning")
     assert (
@@ -213,8 +200,8 @@ def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
 
 def test_a_variable_that_ends_the_kernel_while_it_is_read_is_named_and_the_others_are_back(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
-    run(first, "import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1")
+    first.run("import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1")
     it = again(open_session, kept, first)
     told = it.store.wait(tags.RESTORE)
     assert told.text == "3 variables are back; 1 is not: bad (the kernel has ended while it was read)."
-    assert run(it, "good, 'bad' in globals()") == "(1, False)\n"
+    assert it.run("good, 'bad' in globals()").text == "(1, False)\n"

@@ -22,20 +22,8 @@ APPEND = "One step.\n\n```python\nitems.append(2)\ndel old\nnew = 'three'\n```\n
 TWO = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
 
 
-def run(it: Opened, code: str) -> None:
-    number = it.session.cells.last + 1
-    it.session.submit("python", code)
-    it.store.wait(tags.USER_REPL_OUT, cell=number)
-    while it.session.cells.running:
-        time.sleep(0.001)
-
-
-def value(it: Opened, expression: str) -> str:
-    return it.session.cells.run(expression).output.strip()
-
-
 def ask(it: Opened, setup: str = "items = [1]; old = 1") -> None:
-    run(it, setup)
+    it.run(setup)
     it.session.submit("ask", "change it")
 
 
@@ -68,7 +56,7 @@ def test_changes_are_shown_and_kept(open_session: Callable[..., Opened]) -> None
     assert it.session.decide(review.request, Decision("keep"))
     end(it)
     assert reviews(it) == ["waiting", "kept"]
-    assert value(it, "items, new, 'old' in globals()") == "([1, 2], 'three', False)"
+    assert it.value("items, new, 'old' in globals()") == "([1, 2], 'three', False)"
     assert not any(record.tag in (tags.APPROVAL, tags.UNDO) for record in it.store.records)
 
 
@@ -83,7 +71,7 @@ def test_undone_changes_are_gone_the_model_is_told_and_later_blocks_do_not_run(o
     undone = it.store.wait(tags.UNDO)
     assert isinstance(undone, records.Undo)
     assert undone.cells == (2,)
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
     transcript = Transcript(0.0)
     transcript.fold(it.store.records)
     assert [entry.undone for entry in transcript.entries if isinstance(entry, Cell) and entry.number == 2] == [True]
@@ -95,7 +83,7 @@ def test_each_block_is_reviewed_and_keeping_all_ends_reviews(open_session: Calla
     it.session.decide(waiting(it).request, Decision("all"))
     end(it)
     assert (reviews(it), it.session.approval) == (["waiting", "kept"], "auto")
-    assert value(it, "items") == "[1, 2, 3]"
+    assert it.value("items") == "[1, 2, 3]"
 
 
 def test_stopping_keeps_the_changes_which_can_still_be_undone(open_session: Callable[..., Opened]) -> None:
@@ -104,9 +92,9 @@ def test_stopping_keeps_the_changes_which_can_still_be_undone(open_session: Call
     it.session.decide(waiting(it).request, Decision("stop"))
     end(it, "stopped")
     assert reviews(it) == ["waiting", "stopped"]
-    assert value(it, "items") == "[1, 2]"
+    assert it.value("items") == "[1, 2]"
     it.session.undo.undo(2)
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
 
 
 def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(open_session: Callable[..., Opened]) -> None:
@@ -116,7 +104,7 @@ def test_escape_outside_the_row_stops_the_turn_and_withdraws_the_question(open_s
     assert it.session.stop() == "model"
     end(it, "stopped")
     assert reviews(it) == ["waiting", "stopped"]
-    assert value(it, "items") == "[1, 2]"
+    assert it.value("items") == "[1, 2]"
 
 
 @pytest.mark.parametrize("block", ["1 + 1", "print(len(items))", "items[:]"])
@@ -133,10 +121,10 @@ def test_what_undo_could_not_take_back_asks_before_it_runs_and_is_not_reviewed(o
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
     assert asked.why in ("undo cannot take back what open does", "undo cannot take back what .write does")
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
     it.session.decide(asked.request, Decision("run"))
     end(it)
-    assert (reviews(it), value(it, "items")) == ([], "[1, 1]")
+    assert (reviews(it), it.value("items")) == ([], "[1, 1]")
 
 
 def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..., Opened]) -> None:
@@ -153,16 +141,16 @@ def test_a_cell_that_ran_meanwhile_is_shown_before_both_are_undone(open_session:
     it = open_session(APPEND, "Then not.", approval="review")
     ask(it)
     request = waiting(it).request
-    run(it, "mine = 5")
+    it.run("mine = 5")
     it.session.decide(request, Decision("undo"))
     review = waiting(it, (2, 3))
     assert "mine" in [row.name for row in review.changes]
-    assert value(it, "mine") == "5", "nothing was undone yet"
+    assert it.value("mine") == "5", "nothing was undone yet"
     it.session.decide(request, Decision("undo"))
     review = waiting(it, (2, 3, 4))
     it.session.decide(request, Decision("undo"))
     end(it)
-    assert value(it, "items, 'mine' in globals()") == "([1], False)"
+    assert it.value("items, 'mine' in globals()") == "([1], False)"
 
 
 def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(open_session: Callable[..., Opened]) -> None:
@@ -183,7 +171,7 @@ def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(open_session
     while not it.session.kernel.interrupt():
         time.sleep(0.001)
     it.store.wait(tags.USER_REPL_OUT, cell=3)
-    assert value(it, "items") == "[1, 2]"
+    assert it.value("items") == "[1, 2]"
 
 
 def test_nobody_undoes_from_elsewhere_while_changes_wait(open_session: Callable[..., Opened]) -> None:
@@ -209,7 +197,7 @@ def test_without_undo_all_code_asks_before(open_session: Callable[..., Opened]) 
 
 def test_code_that_a_cell_waits_for_asks_before(open_session: Callable[..., Opened]) -> None:
     it = open_session(APPEND, "Done.", approval="review")
-    run(it, "items = [1]; old = 1")
+    it.run("items = [1]; old = 1")
     it.session.submit("python", "answer = ask('change it')")
     asked = it.store.wait(tags.APPROVAL, state="waiting")
     assert isinstance(asked, records.Approval)
@@ -246,12 +234,12 @@ def test_code_in_which_something_may_hide_is_refused(open_session: Callable[...,
     ask(it)
     it.store.wait(tags.APPROVAL, state="refused")
     end(it)
-    assert (reviews(it), value(it, "items")) == ([], "[1]")
+    assert (reviews(it), it.value("items")) == ([], "[1]")
 
 
 def test_an_agents_code_asks_before(open_session: Callable[..., Opened]) -> None:
     it = open_session(approval="review")
-    run(it, "items = [1]")
+    it.run("items = [1]")
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     answers: list[object] = []
     serve = AgentCalls(it.session).serve

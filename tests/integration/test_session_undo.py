@@ -18,22 +18,9 @@ TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.appen
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
 
 
-def run(it: Opened, *cells: str) -> None:
-    for code in cells:
-        number = it.session.cells.last + 1
-        it.session.submit("python", code)
-        it.store.wait(tags.USER_REPL_OUT, cell=number)
-    while it.session.cells.running:
-        time.sleep(0.001)
-
-
-def value(it: Opened, expression: str) -> str:
-    return it.session.cells.run(expression).output.strip()
-
-
 def test_an_undo_is_told_to_the_panes_the_model_and_the_store(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it, "items = [1]; kept = 1", "items.append(2); new = 5")
+    it.run("items = [1]; kept = 1", "items.append(2); new = 5")
     it.session.undo.undo(2)
     undone = it.store.wait(tags.UNDO)
     assert isinstance(undone, records.Undo)
@@ -52,44 +39,44 @@ def test_an_undo_is_told_to_the_panes_the_model_and_the_store(open_session: Call
     assert [entry.undone for entry in transcript.entries if isinstance(entry, Cell)] == [False, True]
     assert [entry.text for entry in transcript.entries if isinstance(entry, Note)] == [undone.text]
     assert f'<user-undo undone="true">{undone.text}</user-undo>' in prompt.get_context()
-    assert value(it, "items, 'new' in globals()") == "([1], False)"
+    assert it.value("items, 'new' in globals()") == "([1], False)"
 
 
 def test_an_answer_with_two_cells_is_undone_in_one_step(open_session: Callable[..., Opened]) -> None:
     it = open_session(TWICE, COMPLETE, "Done.", approval="auto")
-    run(it, "items = [1]")
+    it.run("items = [1]")
     it.session.submit("ask", "add two")
     it.store.wait(tags.AGENT, state="done")
     while it.session.turn_runs:
         time.sleep(0.001)
     assert it.session.undo.last_step() == 2
     it.session.undo.undo(2)
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
     assert it.session.undo.cells_from(1) == (1, 4)
 
 
 def test_a_redo_brings_back_names_and_authors_until_another_cell_runs(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it, "items = [1]", "items.append(2)")
+    it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
     it.session.undo.redo()
     author = it.session.cells.provenance.who("items")
     assert author is not None
     assert author.cell == 2
-    assert value(it, "items") == "[1, 2]"
+    assert it.value("items") == "[1, 2]"
     it.session.undo.undo(2)
-    run(it, "other = 1")
+    it.run("other = 1")
     with pytest.raises(KernelError):
         it.session.undo.redo()
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
 
 
 def test_nothing_is_undone_while_a_cell_runs_and_where_nothing_ran(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it)
+    it.run()
     with pytest.raises(KernelError, match="nothing to undo"):
         it.session.undo.last_step()
-    run(it, "items = [1]")
+    it.run("items = [1]")
     it.session.submit("python", "import time\ntime.sleep(600)")
     it.store.wait(tags.USER_REPL_IN, cell=2)
     with pytest.raises(KernelError, match="running"):

@@ -20,42 +20,24 @@ from tests.integration.sessions import Opened
 ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 
-def run(it: Opened, *cells: str) -> str:
-    """Run cells; returns the status of the last."""
-    status = ""
-    for code in cells:
-        number = it.session.cells.last + 1
-        it.session.submit("python", code)
-        ended = it.store.wait(tags.USER_REPL_OUT, cell=number)
-        assert isinstance(ended, records.UserReplOut)
-        status = ended.status or ""
-        while it.session.cells.running:
-            time.sleep(0.001)
-    return status
-
-
-def value(it: Opened, expression: str) -> str:
-    return it.session.cells.run(expression).output.strip()
-
-
 def test_a_kernel_killed_in_the_middle_of_a_checkpoint_is_replaced_and_undo_begins_anew(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it, "import os, signal; items = [1]", "os.fork = lambda: os.kill(os.getpid(), signal.SIGKILL)")
-    assert run(it, "items.append(2)") == "died"
+    it.run("import os, signal; items = [1]", "os.fork = lambda: os.kill(os.getpid(), signal.SIGKILL)")
+    assert it.run("items.append(2)").status == "died"
     it.store.wait(tags.KERNEL, state="dead")
     for cell in (1, 3):
         with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
             it.session.undo.preview(cell)
     with pytest.raises(KernelError, match="nothing to undo"):
         it.session.undo.last_step()
-    run(it, "items = [1]", "items.append(2)")
+    it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(it.session.undo.last_step())
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
 
 
 def test_undo_while_an_agents_cell_waits_for_approval(open_session: Callable[..., Opened]) -> None:
     it = open_session(approval="ask")
-    run(it, "items = [1]", "items.append(2)")
+    it.run("items = [1]", "items.append(2)")
     agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
     answers: list[dict[str, dict[str, str]]] = []
     serve = AgentCalls(it.session).serve
@@ -69,12 +51,12 @@ def test_undo_while_an_agents_cell_waits_for_approval(open_session: Callable[...
     assert answers[0]["result"]["output"].strip() == "[1, 9]"
     assert it.session.undo.last_step() == 3
     it.session.undo.undo(3)
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
 
 
 def test_undo_waits_for_a_cell_that_searches(open_session: Callable[..., Opened]) -> None:
     it = open_session(ENDLESS)
-    run(it, "log = 'line\\n' * 6_000; items = [1]", "items.append(2)")
+    it.run("log = 'line\\n' * 6_000; items = [1]", "items.append(2)")
     it.session.submit("python", "rlm('Find the needles', log)")
     it.store.wait(tags.RLM_REPL_IN)
     with pytest.raises(KernelError, match="Something is running"):
@@ -84,12 +66,12 @@ def test_undo_waits_for_a_cell_that_searches(open_session: Callable[..., Opened]
     while it.session.cells.running:
         time.sleep(0.001)
     it.session.undo.undo(2)
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
 
 
 def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(open_session: Callable[..., Opened]) -> None:
     it = open_session(ENDLESS)
-    run(it, "log = 'line\\n' * 6_000; items = [1]")
+    it.run("log = 'line\\n' * 6_000; items = [1]")
     it.session.submit("python", "items.append(2); rlm('Find the needles', log)")
     tree = it.store.wait(tags.RLM_REPL_IN).attrs["tree"]
     it.session.searches.stop(tree, "1")
@@ -99,7 +81,7 @@ def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(open_sessio
     while it.session.cells.running:
         time.sleep(0.001)
     it.session.undo.undo(2)
-    assert value(it, "items") == "[1]"
+    assert it.value("items") == "[1]"
     it.session.searches.stop(tree, "2")
     it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
 
@@ -107,7 +89,7 @@ def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(open_sessio
 @pytest.mark.parametrize("how", ["reset", "activate"])
 def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(open_session: Callable[..., Opened], how: str) -> None:
     it = open_session()
-    run(it, "items = [1]", "items.append(2)")
+    it.run("items = [1]", "items.append(2)")
     it.session.reset() if how == "reset" else it.session.activate(sys.executable)
     it.store.wait(tags.NAMESPACE, fresh=True)
     with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
@@ -116,14 +98,14 @@ def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(
         it.session.undo.last_step()
     with pytest.raises(KernelError, match="nothing to redo"):
         it.session.undo.redo()
-    run(it, "items = [3]", "items.append(4)")
+    it.run("items = [3]", "items.append(4)")
     it.session.undo.undo(4)
-    assert value(it, "items") == "[3]"
+    assert it.value("items") == "[3]"
 
 
 def test_a_redo_is_gone_with_the_kernel_that_could_do_it(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it, "items = [1]", "items.append(2)")
+    it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
     it.session.reset()
     it.store.wait(tags.NAMESPACE, fresh=True)
@@ -136,7 +118,7 @@ def test_a_redo_is_gone_with_the_kernel_that_could_do_it(open_session: Callable[
 def test_the_folder_is_the_one_before_the_cell_that_left_it(open_session: Callable[..., Opened], project: Path, move: str) -> None:
     (project / "inner").mkdir()
     it = open_session()
-    run(it, move)
+    it.run(move)
     assert it.session.kernel.info().cwd == str(project / "inner")
     it.session.undo.undo(1)
     assert it.session.kernel.info().cwd == str(project)
@@ -149,17 +131,17 @@ def test_the_folder_is_the_one_before_the_cell_that_left_it(open_session: Callab
 
 def test_another_size_of_the_screen_is_no_change_of_a_cell(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it, "import os; items = [1]", "items.append(2)")
+    it.run("import os; items = [1]", "items.append(2)")
     it.session.kernel.set_size(50, 10)
-    assert value(it, "os.environ['COLUMNS']") == "'50'"
+    assert it.value("os.environ['COLUMNS']") == "'50'"
     assert [change.name for change in it.session.undo.preview(2).changes] == ["items"]
     it.session.undo.undo(2)
-    assert value(it, "items, os.environ['COLUMNS']") == "([1], '50')"
+    assert it.value("items, os.environ['COLUMNS']") == "([1], '50')"
 
 
 def test_what_is_no_variable_does_not_get_into_the_namespace_pane(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    run(it, "import os, random as r; r.seed(1); items = [1]", "os.environ['ADA'] = '1'; r.random(); items.append(2)")
+    it.run("import os, random as r; r.seed(1); items = [1]", "os.environ['ADA'] = '1'; r.random(); items.append(2)")
     assert {change.name for change in it.session.undo.preview(2).changes} == {"items", "os.environ", "random"}
     it.session.undo.undo(2)
     restored = [record for record in it.store.records if isinstance(record, records.Namespace) and record.restored]

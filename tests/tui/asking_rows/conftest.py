@@ -1,4 +1,4 @@
-"""The approval row in an application of its own."""
+"""The rows that ask the user something, in an application of their own."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
-from tests.tui.approval_row.row import about, ask, decided
+from tests.tui.asking_rows.approval import about, ask, decided
 from tests.tui.editor_app import app_of, until
 
 LONG = "\n".join(f"line_{number} = {number}" for number in range(1, 61))

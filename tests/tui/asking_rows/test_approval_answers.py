@@ -13,7 +13,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.input_row import InputRow
-from tests.tui.approval_row.row import CODE, about, ask, decided, row_of
+from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
 from tests.tui.editor_app import EditorApp, app_of, until, write
 
 

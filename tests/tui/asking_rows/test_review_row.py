@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.review_row import ReviewRow
 from tests.records import made
-from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
+from tests.tui.editor_app import SIZE, app_of, until, write
 from tests.tui.story import ToldSession, change, drawn, story
 
 CHANGES = [
@@ -31,14 +30,6 @@ CHANGES = [
     change("[red]x[/]\n", "str", "'\x1b]0;y\x07'", "deleted"),
 ]
 LEFT = [{"name": "numbers", "reason": "the generator has moved on"}]
-
-
-@pytest.fixture
-async def pilot(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
-    monkeypatch.setattr(asking_row, "ALONE", 0.001)
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        yield pilot
 
 
 def text(pilot: Pilot[Any], part: str) -> str:
