@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from pydantic import BaseModel
+from rich.cells import cell_len, set_cell_size
 
-from mahtab_tui.bus.records import Record, Usage
+from mahtab_tui.bus.records import Record, SearchBegin, Usage
+from mahtab_tui.bus.sanitize import one_line
 
 
 class UsageStats(BaseModel):
@@ -36,6 +38,10 @@ class UsageStats(BaseModel):
         self.cache_creation_tokens += used.cache_creation_tokens
 
 
+_NAME = 26
+"""Cells of the names in the table."""
+
+
 class OverBudget(Exception):
     """A call could cost more than is left; the message is a sentence."""
 
@@ -54,7 +60,9 @@ class Spending:
         self.turns: dict[int, UsageStats] = {}
         """By number of the question."""
         self.trees: dict[str, UsageStats] = {}
-        """By name of the search."""
+        """By id of the search."""
+        self._queries: dict[str, str] = {}
+        """What each search was asked."""
         self._max_usd = max_usd
         self._held = 0.0
         self._unpriced_model = ""
@@ -67,10 +75,17 @@ class Spending:
         return self._max_usd()
 
     def resume(self, past: Iterable[Record]) -> None:
-        """Count the `usage` records of a session that is resumed."""
+        """Count what a session used that is resumed."""
         for record in past:
             if isinstance(record, Usage):
                 self.fold(record)
+            elif isinstance(record, SearchBegin):
+                self.name(record)
+
+    def name(self, search: SearchBegin) -> None:
+        """Name a search by its first question. search: the beginning of any of its calls."""
+        with self._lock:
+            self._queries.setdefault(search.tree, one_line(search.text[:_NAME]).strip())
 
     def fold(self, used: Usage) -> None:
         """Count a call, possibly of the past."""
@@ -129,9 +144,9 @@ class Spending:
             rows = [
                 ("session", self.total),
                 *((f"question {turn}", stats) for turn, stats in sorted(self.turns.items())),
-                *((f"search {tree}", stats) for tree, stats in self.trees.items()),
+                *((f"search: {self._queries.get(tree) or tree}", stats) for tree, stats in self.trees.items()),
             ]
-            lines = [f"{'':<16}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row) for row in rows)]
+            lines = [f"{'':<{_NAME}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row) for row in rows)]
         if (limit := self.max_usd) is not None:
             lines.append(f"The session's limit is ${limit:.2f} (max_usd); ${max(0.0, limit - self.total.cost):.4f} is left.")
         return "\n".join(lines)
@@ -140,4 +155,6 @@ class Spending:
 def _row(name: str, stats: UsageStats) -> str:
     cost = "unknown" if stats.calls and stats.unpriced_calls == stats.calls else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
     tokens = f"{stats.input_tokens:>12,}{stats.cache_read_tokens:>12,}{stats.output_tokens:>10,}"
-    return f"{name:<16}{stats.calls:>6,}{tokens}  {cost}"
+    if cell_len(name) > _NAME - 1:
+        name = set_cell_size(name, _NAME - 2) + "…"
+    return f"{set_cell_size(name, _NAME)}{stats.calls:>6,}{tokens}  {cost}"

@@ -18,6 +18,9 @@ class SearchControl(Protocol):
         If the parent still waits, it gets the new answer; otherwise the new answer is kept beside the old one.
         """
 
+    def make_variable(self, answer: str) -> None:
+        """Make an answer a variable of the namespace, by a cell of the user's."""
+
     def text(self, tree: str, start: int, end: int) -> str | None:
         """Return a part of the root's text, or None if it is no longer in memory."""
 
@@ -36,6 +39,9 @@ class NoControl:
         self._tell(self._why)
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        self._tell(self._why)
+
+    def make_variable(self, answer: str) -> None:
         self._tell(self._why)
 
     def text(self, tree: str, start: int, end: int) -> str | None:

@@ -13,7 +13,6 @@ from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Agent, AssistantChat, Hide, Notice, Record, Replace, UserAttachment, UserChat, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.knowledge import Knowledge
@@ -192,6 +191,8 @@ class AgentThread:
 
 def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
     """Return the conversation of a resumed session."""
+    from mahtab_tui.llm.prompts import render_context
+
     attached: dict[int | None, list[str]] = {}
     for record in past:
         if isinstance(record, UserAttachment):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.bus.sanitize import one_line
@@ -16,7 +17,9 @@ from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
-from mahtab_tui.session.loading import DataFile, loading_cell
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.loading import DataFile
 
 
 class CellThread:
@@ -47,6 +50,8 @@ class CellThread:
 
     def load(self, file: DataFile) -> bool:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
+        from mahtab_tui.session.loading import loading_cell
+
         loading = loading_cell(file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas"))
         if loading.module:  # import it from the environment first: opening a file must not run modules beside it
             self._kernel.installed(loading.module, load=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import threading
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record, SearchBegin, SearchFinal, Usage, emit
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.llm.spending import Spending
+from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.models import Models
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS
@@ -33,6 +36,8 @@ class Searches:
         models: Models,
         spending: Spending,
         secrets: Secrets,
+        kernel: Kernel,
+        inbox: Inbox,
         *,
         asking: Asking,
     ) -> None:
@@ -43,6 +48,8 @@ class Searches:
         self._spending = spending
         self._asking = asking
         self._secrets = secrets
+        self._kernel = kernel
+        self._inbox = inbox
         self._making = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
@@ -118,6 +125,18 @@ class Searches:
         if (search := self._search) is not None:
             search.retry(tree, node, query)
 
+    def make_variable(self, answer: str) -> None:
+        def run() -> None:
+            try:
+                taken = {variable.name for variable in self._kernel.variables()}
+            except KernelError as error:
+                emit(self._log, Notice(str(error), level="warning"))
+                return
+            names = (f"answer_{number}" if number > 1 else "answer" for number in itertools.count(1))
+            self._inbox.put("python", f"{next(name for name in names if name not in taken)} = {_literal(answer)}")
+
+        threading.Thread(target=run, name="answer", daemon=True).start()
+
     def text(self, tree: str, start: int, end: int) -> str | None:
         if (search := self._search) is None or search.text(tree, start, start) is None:
             return None
@@ -142,9 +161,19 @@ class Searches:
             self._running[record.tree] = record.node
         elif isinstance(record, SearchFinal) and self._running.get(record.tree) == record.node:
             del self._running[record.tree]
+        if isinstance(record, SearchBegin):
+            self._spending.name(record)
         elif isinstance(record, Usage):
             self._spending.count(record)
         emit(self._log, record)
+        if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
+            emit(self._log, Notice(f"The answer of call {record.node} came when no code waited for it any more: v on the call makes it a variable."))
+
+
+def _literal(text: str) -> str:
+    """Write a text as a Python literal, with a line for each of its lines."""
+    lines = text.splitlines(keepends=True)
+    return repr(text) if len(lines) < 2 else "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
 
 
 def _read(file: Path) -> str:

@@ -31,7 +31,6 @@ from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.loading import DataFile
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.preview import QuestionPreview
 from mahtab_tui.session.profile import Profile
@@ -46,6 +45,7 @@ from mahtab_tui.settings.model import ApprovalMode, Settings
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
+    from mahtab_tui.session.loading import DataFile
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
@@ -96,7 +96,8 @@ class Session:
         self.knowledge = Knowledge(self.log, settings, past)
         tools = ToolCalls(self.knowledge)
         asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
-        self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, asking=asking)
+        self.inbox = Inbox(self.log)
+        self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, self.kernel, self.inbox, asking=asking)
         self.keeping = Keeping(self.log, self.kernel)
         self._rebuilding = Rebuilding(past)
         self.log.addHandler(self._rebuilding)
@@ -126,7 +127,6 @@ class Session:
             past,
             keeps_exchange=not by_program,
         )
-        self.inbox = Inbox(self.log)
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
         self.joined_agents = JoinedAgents(self.log, self.inbox, self.approvals, self.profile)

@@ -81,12 +81,22 @@ class NodeActions(Widget):
         self.app.push_screen(EditQuery(shown), edited)
 
     def action_copy_answer(self) -> None:
+        if (answer := self._answer) is not None:
+            copy(self.app, answer)
+
+    def action_make_variable(self) -> None:
+        if (answer := self._answer) is not None:
+            self.control.make_variable(answer)
+
+    @property
+    def _answer(self) -> str | None:
+        """The chosen call's answer; None, and a notification, if it has none yet."""
         if (chosen := self.chosen) is None:
-            return
+            return None
         if not chosen.node.finished:
             self._say("This call has no answer yet.")
-            return
-        copy(self.app, plain(chosen.node.answer))
+            return None
+        return plain(chosen.node.answer)
 
     def action_go_to_parent(self) -> None:
         if (chosen := self.chosen) is not None and chosen.node.parent is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records, tags
 from tests.integration.sessions import Opened
 
 LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"
@@ -153,6 +153,19 @@ def test_the_screen_stops_and_retries_nodes(open_session: Callable[..., Opened])
     assert it.store.wait(tags.RLM_CALL, event="begin", replaces="1").attrs["node"] == "2"
     it.session.searches.stop(tree, "2")
     it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
+
+
+def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(open_session: Callable[..., Opened]) -> None:
+    it = open_session({"text": "```python\nFINAL('first line\\nit is \"here\"')\n```"})
+    ask(it, "answer = rlm('Find it', log)")
+    [first] = [record for record in it.store.records if isinstance(record, records.SearchFinal)]
+    assert not [record for record in it.store.records if "makes it a variable" in record.text]
+    it.session.searches.retry(str(first.tree), "1")
+    told = it.store.wait(tags.NOTICE)
+    assert told.text == "The answer of call 2 came when no code waited for it any more: v on the call makes it a variable."
+    it.session.searches.make_variable(first.text)
+    assert it.store.wait(tags.USER_REPL_IN, cell=3).text == "answer_2 = (\n    'first line\\n'\n    'it is \"here\"'\n)"
+    assert it.value("answer_2 == answer") == "True"
 
 
 def test_the_models_own_code_searches_too(open_session: Callable[..., Opened]) -> None:

@@ -28,6 +28,9 @@ class RecordingControl:
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
         self.said.append(("retry", tree, node, query))
 
+    def make_variable(self, answer: str) -> None:
+        self.said.append(("make_variable", answer))
+
     def text(self, tree: str, start: int, end: int) -> str | None:
         return text_of(start, end)
 

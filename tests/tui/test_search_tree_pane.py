@@ -18,6 +18,8 @@ from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import QUERY, Scribe, asking, beginning, done, fanned_out, parts_at_work, running, wide
 
+LEGEND_TEXT = "▂ handed ▄ read ▆ matched █ answers"
+
 SIZE = (100, 30)
 
 
@@ -217,6 +219,8 @@ async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) ->
     await go_to(pilot, "1.1")
     await pilot.press("enter", "y")
     assert app.clipboard == "no failure in this part"
+    await pilot.press("enter", "v")
+    assert app.control.said[-1:] == [("make_variable", "no failure in this part")]
 
 
 async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(pilot: Pilot[None]) -> None:
@@ -224,7 +228,7 @@ async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(p
     await go_to(pilot, "1.1")
     await pilot.press("enter", "s", "enter")
     await go_to(pilot, "1.7")
-    await pilot.press("enter", "y")
+    await pilot.press("enter", "y", "enter", "v")
     assert app.control.said == []
     assert app.clipboard == ""
 
@@ -279,11 +283,20 @@ async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> No
 
 async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
-    at = line_with(app.pane, "handed down")
+    at = line_with(app.pane, LEGEND_TEXT)
     await go_to(pilot, "1.10")
     marked = lines(app.pane)[at]
     assert marked.strip("▔ ") == ""
-    assert len(marked) == app.pane.scrollable_content_region.width - 1
+    assert len(marked) == app.pane.scrollable_content_region.width - 1 - len(" 100%")
+
+
+@pytest.mark.parametrize("columns", [40, 200])
+async def test_the_bar_is_explained_in_full_also_in_a_narrow_pane(columns: int) -> None:
+    app = SearchApp(running())
+    async with app.run_test(size=(columns, 40)) as pilot:
+        await pilot.pause()
+        explained = line_with(app.pane, LEGEND_TEXT)
+        assert lines(app.pane)[explained - 1].rstrip().endswith("%")
 
 
 async def test_a_question_is_seen_in_the_tree() -> None:

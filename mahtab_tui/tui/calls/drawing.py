@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from mahtab_tui.search.coverage import HOWS, How
+from mahtab_tui.search.coverage import How
 from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.field import Field
-from mahtab_tui.tui.calls.marks import CELLS, COVER, GLYPHS, LEGEND, Role, glyph
+from mahtab_tui.tui.calls.marks import CELLS, COVER, GLYPHS, Role, glyph, legend
 from mahtab_tui.tui.calls.outline import CallLine, Kind
 from mahtab_tui.tui.calls.phrases import (
     budget,
@@ -34,6 +34,9 @@ _HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
 """The columns at the right edge: width in cells, including the space before it, and the width of the pane from which it is shown."""
+
+_SEEN = len(" 100%")
+"""Cells of the share of the text that was seen, at the end of the bar."""
 
 _PLACE = 12
 """Cells of a part's position in the text."""
@@ -197,13 +200,18 @@ class Drawing:
                 spans[-1] = (spans[-1][0] + mark, spans[-1][1])
             else:
                 spans.append((mark, self.style(role)))
-        return spans
+        return [*spans, (f"{line.tree.coverage.seen:{_SEEN}.0%}", self.palette.muted)]
+
+    @property
+    def bar_width(self) -> int:
+        """The width of the coverage bar, without the share of the text that was seen."""
+        return max(1, self.width - 2 - _SEEN)
 
     def covered(self, tree: Tree) -> Sequence[How | None]:
         """Return the cells of a tree's coverage bar."""
         version, cells = self._covered.get(tree.id, (-1, []))
         if version != tree.coverage.version:
-            cells = tree.coverage.cells(max(1, self.width - 2))
+            cells = tree.coverage.cells(self.bar_width)
             self._covered[tree.id] = tree.coverage.version, cells
         return cells
 
@@ -211,20 +219,8 @@ class Drawing:
         """Mark the chosen node's text below the bar, or else explain the bar's cells."""
         tree = line.tree
         if chosen is not None and chosen is not tree.root and chosen.spans and tree.nodes.get(chosen.id) is chosen:
-            cells = max(1, self.width - 2)
+            cells = self.bar_width
             first = min(span[0] for span in chosen.spans) * cells // tree.coverage.chars
             after = max(first + 1, -(-max(span[1] for span in chosen.spans) * cells // tree.coverage.chars))
             return [(" " * (2 + first), Style()), ("▔" * (min(after, cells) - first), self.palette.text)]
-        spans: list[Span] = [("  ", Style())]
-        room = self.width - 2
-        for how in HOWS:
-            mark, role = COVER[how]
-            words = f" {LEGEND[how]}  "
-            if room < len(words):
-                break
-            room -= len(words) + 1
-            spans += [(mark, self.style(role)), (words, self.palette.muted)]
-        seen = f"{tree.coverage.seen:.0%} seen"
-        if room >= len(seen):
-            spans.append((seen.rjust(room), self.palette.muted))
-        return spans
+        return [("  ", Style()), *((text, self.style(role)) for text, role in legend())]

@@ -178,6 +178,8 @@ def reviewing(make_app: Callable[..., MahtabApp]) -> MahtabApp:
 def test_how_it_looks(snap_compare: Callable[..., bool], reviewing: MahtabApp, size: tuple[int, int]) -> None:
     async def run(pilot: Pilot[int]) -> None:
         await drawn(pilot)
+        await until(pilot, lambda: reviewing.query_one("ReviewRow Chips", Chips).has_focus)
+        await drawn(pilot)
 
     assert snap_compare(reviewing, terminal_size=size, run_before=run)
 

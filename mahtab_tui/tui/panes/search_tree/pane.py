@@ -189,7 +189,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
                 self._view.choose(line)
                 self._open(CallSelection(line.tree, node))
         elif line.kind == "bar":
-            cells = max(1, self._rows.width - 2)
+            cells = self._rows.drawing.bar_width
             self._open(CallSelection(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
         elif line.kind == "answer":
             self._open(CallSelection(line.tree, line.node))

@@ -9,10 +9,9 @@ from textual.events import Click
 from textual.message import Message
 from textual.widgets import Static
 
-from mahtab_tui.search.coverage import HOWS
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.calls.marks import COVER, LEGEND, glyph
+from mahtab_tui.tui.calls.marks import COVER, glyph, legend
 from mahtab_tui.tui.calls.phrases import count_of, one_line, place, short_cost, short_number, short_time
 
 
@@ -64,7 +63,7 @@ class PlaceBar(Static):
         bar = Content.assemble(*((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width)))
         spans = self._node.spans
         if not chars or not spans or self._node is self._tree.root:
-            return Content.assemble(bar, "\n", _legend(width))
+            return Content.assemble(bar, "\n", *((text, f"${role}") for text, role in legend()))
         first = min(start for start, _ in spans) * width // chars
         after = max(first + 1, -(-max(end for _, end in spans) * width // chars))
         mark = "▔" * (min(after, width) - first)
@@ -75,15 +74,3 @@ class PlaceBar(Static):
 
     def on_click(self, event: Click) -> None:
         self.post_message(self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width)))
-
-
-def _legend(width: int) -> Content:
-    """Explain the colours, as far as there is room."""
-    parts: list[tuple[str, str]] = []
-    for how in HOWS:
-        mark, role = COVER[how]
-        words = f" {LEGEND[how]}   "
-        width -= 1 + len(words)
-        if width >= -3:
-            parts += [(mark, f"${role}"), (words, "$muted")]
-    return Content.assemble(*parts)
