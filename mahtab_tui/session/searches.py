@@ -167,7 +167,10 @@ class Searches:
             self._spending.count(record)
         emit(self._log, record)
         if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
-            emit(self._log, Notice(f"The answer of call {record.node} came when no code waited for it any more: v on the call makes it a variable."))
+            emit(
+                self._log,
+                Notice(f"The answer of call {record.node} came when no code waited for it any more: v in the menu of the call makes it a variable."),
+            )
 
 
 def _literal(text: str) -> str:
