@@ -7,10 +7,9 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -18,8 +17,9 @@ from typer.core import TyperGroup
 from mahtab_tui import __version__
 from mahtab_tui.cli.config import config_app
 from mahtab_tui.cli.mcp import mcp_app
-from mahtab_tui.cli.options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
+from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
+from mahtab_tui.cli.searching import bench, rlm
 from mahtab_tui.cli.sessions import sessions_app
 from mahtab_tui.cli.skills import SkillsDir, skills_app
 from mahtab_tui.system.working_folder import leave_deleted_folder
@@ -42,7 +42,6 @@ app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
 app.add_typer(sessions_app, name="sessions")
 Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
-Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 
 LATEST = "latest"
 BY_PROJECT = "."
@@ -203,79 +202,8 @@ def ask(
     raise typer.Exit(ask_once(question, settings, files, as_json=json))
 
 
-@app.command()
-def rlm(
-    query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
-    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of text files, or - for piped input")] = None,
-    model: Model = None,
-    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
-    max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest")] = None,
-    max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
-    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search  [default: 200]")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
-    log: Annotated[Path | None, typer.Option(help="Write the events to this file, as JSON lines")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise")] = False,
-    json: Json = False,
-    given: Given = None,
-    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show the tree of a logged search on the screen")] = None,
-    speed: Annotated[float | None, typer.Option(help="With --replay: play the search at this many times its speed  [default: all at once]")] = None,
-) -> None:
-    """Answer a question about a text too long to read: a model explores it with code in a sandbox and calls itself on parts.
-
-    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
-    130 interrupted.
-    """
-    if replay is not None:
-        _replay(replay, speed)
-    if query is None or not query.strip() or source is None:
-        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
-    from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.cli.rlm import search_once
-    from mahtab_tui.llm.providers import default_model, get_llm
-    from mahtab_tui.search.limits import limits_of
-
-    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
-    try:
-        limits = limits_of(
-            settings.rlm_limits(),
-            max_depth=max_depth,
-            max_turns=max_turns,
-            max_calls=max_calls,
-            max_usd=max_usd,
-            max_seconds=max_seconds,
-            concurrency=concurrency,
-        )
-    except ValueError as error:
-        fail(f"--{str(error).replace('_', '-', 1)}")
-    code = search_once(
-        query,
-        source,
-        model=settings.model or default_model(),
-        sub_model=settings.sub_model,
-        limits=limits,
-        log=log,
-        as_json=json,
-        yes=yes,
-        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
-        secrets=Secrets(settings.secrets),
-    )
-    raise typer.Exit(code)
-
-
-def _replay(log: Path, speed: float | None) -> NoReturn:
-    from mahtab_tui.tui.open import NoTerminal, replay_log
-
-    if speed is not None and not speed > 0:
-        fail("--speed must be more than 0.")
-    try:
-        code = replay_log(log, speed)
-    except OSError as error:
-        fail(f"{log} cannot be read: {error.strerror}.")
-    except (ValueError, NoTerminal) as error:
-        fail(str(error))
-    raise typer.Exit(code)
+app.command()(rlm)
+app.command()(bench)
 
 
 @app.command()

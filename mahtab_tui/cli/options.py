@@ -18,6 +18,7 @@ Approval = Annotated[
 Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interpreter, or the folder of a virtual environment")]
 MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]
+Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 Given = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set any setting; may be repeated. mahtab-tui config lists the settings"),

@@ -1,0 +1,113 @@
+"""``mahtab-tui rlm`` and ``mahtab-tui bench``: the arguments of searches without a screen."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from mahtab_tui.cli.options import Given, Json, Model, checked_settings
+from mahtab_tui.cli.printing import fail
+
+
+def rlm(
+    query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of text files, or - for piped input")] = None,
+    model: Model = None,
+    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest")] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search  [default: 200]")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
+    log: Annotated[Path | None, typer.Option(help="Write the events to this file, as JSON lines")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise")] = False,
+    json: Json = False,
+    given: Given = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show the tree of a logged search on the screen")] = None,
+    speed: Annotated[float | None, typer.Option(help="With --replay: play the search at this many times its speed  [default: all at once]")] = None,
+) -> None:
+    """Answer a question about a text too long to read: a model explores it with code in a sandbox and calls itself on parts.
+
+    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
+    130 interrupted.
+    """
+    if replay is not None:
+        _replay(replay, speed)
+    if query is None or not query.strip() or source is None:
+        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.cli.rlm import search_once
+    from mahtab_tui.llm.providers import default_model, get_llm
+    from mahtab_tui.search.limits import limits_of
+
+    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
+    try:
+        limits = limits_of(
+            settings.rlm_limits(),
+            max_depth=max_depth,
+            max_turns=max_turns,
+            max_calls=max_calls,
+            max_usd=max_usd,
+            max_seconds=max_seconds,
+            concurrency=concurrency,
+        )
+    except ValueError as error:
+        fail(f"--{str(error).replace('_', '-', 1)}")
+    code = search_once(
+        query,
+        source,
+        model=settings.model or default_model(),
+        sub_model=settings.sub_model,
+        limits=limits,
+        log=log,
+        as_json=json,
+        yes=yes,
+        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
+        secrets=Secrets(settings.secrets),
+    )
+    raise typer.Exit(code)
+
+
+def bench(
+    model: Model = None,
+    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
+    kinds: Annotated[list[str] | None, typer.Option("--kind", help="A kind of task; may be repeated  [default: all]")] = None,
+    megabytes: Annotated[list[float] | None, typer.Option(help="The size of the texts; may be repeated  [default: 0.1 and 1]")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="US dollars for all tasks together")] = None,
+    given: Given = None,
+) -> None:
+    """Measure how well a model searches: tasks with known answers over generated texts, each with its calls, cost and evidence.
+
+    A model that is paid for costs money here. Exit codes: 0 all tasks ran, 1 the model or the sandbox failed, 2 wrong arguments, 130 interrupted.
+    """
+    from mahtab_tui.cli.bench import run_tasks
+    from mahtab_tui.search.bench.tasks import KINDS
+
+    for kind in kinds or ():
+        if kind not in KINDS:
+            fail(f"--kind: there is no task {kind}. The kinds are {', '.join(KINDS)}.")
+    for size in megabytes or ():
+        if not 0.05 <= size <= 1_000:
+            fail(f"--megabytes: {size:g} is not between 0.05 and 1000.")
+    if max_usd is not None and not max_usd > 0:
+        fail(f"--max-usd: {max_usd:g} is not more than 0.")
+    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
+    raise typer.Exit(run_tasks(settings, kinds or KINDS, megabytes or (0.1, 1.0), max_usd))
+
+
+def _replay(log: Path, speed: float | None) -> NoReturn:
+    from mahtab_tui.tui.open import NoTerminal, replay_log
+
+    if speed is not None and not speed > 0:
+        fail("--speed must be more than 0.")
+    try:
+        code = replay_log(log, speed)
+    except OSError as error:
+        fail(f"{log} cannot be read: {error.strerror}.")
+    except (ValueError, NoTerminal) as error:
+        fail(str(error))
+    raise typer.Exit(code)

@@ -1,0 +1,1 @@
+"""Tasks with known answers, which tell whether searches with a model work."""

@@ -1,0 +1,78 @@
+"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality [MEGABYTES ...]``.
+
+What a prepared model reads, it reads without a mistake, so this measures the engine: whether what is found reaches the answer, at any size and
+after mistakes, within the limits, and which lines it names as evidence. It says nothing about models; ``mahtab-tui bench`` does, with a real one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Sequence
+
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.search.api import SearchFailed, rlm
+from mahtab_tui.search.bench.score import Score, score
+from mahtab_tui.search.bench.tasks import KINDS, Task, make
+from tests.benchmarks.quality.peers import engines, policies
+from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
+from tests.recursion_scripts import ScriptedModel, query_of
+
+CALLS = 100
+"""Calls that a search may make."""
+SIZES = (0.1, 1.0, 10.0, 100.0)
+
+
+def searched(task: Task, policy: str) -> Score:
+    """Run a task by our own engine."""
+    skill = SKILLS[task.kind]
+    codes = POLICIES[policy](skill)
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == LABEL:
+            return read(skill, str(messages[-1].content))
+        turn = sum(message.type == "ai" for message in messages)
+        return f"```python\n{codes[min(turn, len(codes) - 1)]}\n```"
+
+    model = ScriptedModel(reply=reply)
+
+    def search(question: str, text: str, returns: object) -> object:
+        return rlm(question, text, returns=returns, model=model, max_calls=CALLS, yes=True, turn_seconds=2.0)
+
+    return score(task, search, (SearchFailed,))
+
+
+def main() -> None:
+    sizes = [float(size) for size in sys.argv[1:]] or SIZES
+    print(f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}  not exact")
+    for size in sizes:
+        tasks = [make(kind, size) for kind in KINDS]
+        for policy in POLICIES:
+            suited = [task for task in tasks if policy != "join by code" or task.kind == "pairs"]
+            _show("mahtab-tui", policy, size, [(task, searched(task, policy)) for task in suited])
+        for name, run in engines():
+            for policy in policies():
+                _show(name, policy, size, [(task, run(task, policy)) for task in tasks])
+
+
+def _show(engine: str, policy: str, size: float, done: list[tuple[Task, Score]]) -> None:
+    scores = [each for _, each in done]
+    over = max(0, max(each.calls for each in scores) - CALLS)
+    missed = ", ".join(f"{task.kind} ({each.state})" for task, each in done if not each.exact)
+    precision = [each.precision for each in scores if each.precision is not None]
+    ours = engine == "mahtab-tui"
+    print(
+        f"{engine:<12}{policy:<16}{size:>6g}{sum(each.exact for each in scores):>5}/{len(scores)}{sum(each.state == 'partial' for each in scores):>9}"
+        f"{sum(each.calls for each in scores):>8,}{over if ours else '-':>6}{sum(each.seconds for each in scores):>8.1f}"
+        f"{_mean(precision):>11}{_mean([each.recall for each in scores] if ours else []):>8}  {missed}",
+        flush=True,
+    )
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.2f}" if values else "-"
+
+
+if __name__ == "__main__":
+    main()
