@@ -209,7 +209,7 @@ class ReplAgent:
         """Make the system prompt for a question, since skills may have changed."""
         if (tools := self._tools) is None:
             return system_prompt(self._skills)
-        return system_prompt({**tools.skills.descriptions(), **self._skills}, tools.functions(), tools.loaded.instructions())
+        return system_prompt({**tools.skills.descriptions(), **self._skills}, tools.functions(), tools.loaded.instructions(), tools.instructions())
 
     def _withdraw(self, turn: Future[str]) -> None:
         """Cancel a turn that nobody waits for, or stop it if it runs."""

@@ -115,31 +115,39 @@ def edit(project: Project = False) -> None:
 
 @config_app.command()
 def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
-    """Show the values in this project's files that are not trusted yet, and use them from now on if you agree.
+    """Show what this project's files set, and tell the model, that is not trusted yet, and use it from now on if you agree.
 
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """
-    from mahtab_tui.settings.sources import all_held_back
+    from mahtab_tui.bus.told import told
+    from mahtab_tui.knowledge.instructions import find
+    from mahtab_tui.settings.sources import all_held_back, project_folder
     from mahtab_tui.settings.writing import allow
 
     try:
         found = all_held_back(Settings)
     except SettingsError as error:
         fail(str(error))
-    if not found:
+    instructions = find(project_folder()).held_back
+    if not found and not instructions:
         say("This project's files set nothing that must be trusted first.")
         return
     for each in found:
         for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
             say(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
+    for file in instructions:
+        for part in file.parts:
+            say(f"{file.path}: instructions for the model, from {part.name}:\n{told(part.text)}")
     if not yes:
-        typer.confirm("Trust these values?", abort=True)
-    for each in found:
-        try:
+        typer.confirm("Trust these values and instructions?" if instructions else "Trust these values?", abort=True)
+    try:
+        for each in found:
             allow(each.path, each.values)
-        except SettingsError as error:
-            fail(str(error), 1)
-    say("Trusted. A value that changes must be trusted again.")
+        for file in instructions:
+            allow(file.path, file.value)
+    except SettingsError as error:
+        fail(str(error), 1)
+    say("Trusted. What changes must be trusted again.")
 
 
 def _in_full(key: str, value: Any) -> str:

@@ -45,6 +45,10 @@ that come next on the same line: do not repeat the text, explain nothing, write 
 
 _SKILLS = "\nSkills: instructions that you get with print(load_skill(name))\n{skills}\n"
 _LOADED = "\nThe instructions of the skills that are loaded. Follow them when they fit the question.\n{loaded}\n"
+_INSTRUCTIONS = (
+    "\nStanding instructions of the person, from files. Follow them unless the person asks for something else. If two contradict each other, the"
+    " later one counts.\n{files}\n"
+)
 
 CLOSING = (
     "Everything has run. Now tell the person in words, briefly, what came out, with the figures that answer the question and the"
@@ -101,11 +105,24 @@ _SECTIONS = ("surroundings", "prior-session", "earlier-conversation", "variables
 _SURROUNDINGS = "<surroundings>\n", "\n</surroundings>"
 
 
-def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:
-    """Return the system prompt, which is the same in every call: task, format, functions, names of all skills, loaded skills."""
+def system_prompt(
+    skills: Mapping[str, str] | None = None,
+    functions: Sequence[HostFunction] = (),
+    loaded: Mapping[str, str] | None = None,
+    instructions: Mapping[str, str] | None = None,
+) -> str:
+    """Return the system prompt, which is the same in every call: task, format, functions, instructions, names of all skills, loaded skills.
+
+    loaded: skills by name. instructions: texts by file.
+    """
     listed = [*TOOLS, *(ListedTool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
     tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in listed)
     text = _SYSTEM.format(tools=tools, limit=OUTPUT_LIMIT)
+    if instructions:
+        files = (
+            f'<instructions file="{told(name)}">\n{escape_tags(told(words), "instructions")}\n</instructions>' for name, words in instructions.items()
+        )
+        text += _INSTRUCTIONS.format(files="\n".join(files))
     if skills:
         text += _SKILLS.format(skills=_listed(skills))
     if loaded:

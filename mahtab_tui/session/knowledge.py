@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Notice, Record, emit
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.settings.sources import SettingsError, project_folder
 
 if TYPE_CHECKING:
+    from mahtab_tui.knowledge.instructions import Found
     from mahtab_tui.knowledge.library import SkillLibrary
     from mahtab_tui.knowledge.loaded import LoadedSkills
     from mahtab_tui.tools.toolset import Toolset
@@ -28,10 +29,42 @@ class Knowledge:
         self._making = threading.RLock()
         self._skills: SkillLibrary | None = None
         self._toolset: Toolset | None = None
+        self._instructions: Found | None = None
 
     def start(self) -> None:
-        """Load the skills on a thread."""
-        threading.Thread(target=lambda: self.skills.index(), name="skills", daemon=True).start()
+        """Load the skills and the instructions on a thread."""
+
+        def load() -> None:
+            self.skills.index()
+            self.read_instructions()
+
+        threading.Thread(target=load, name="skills", daemon=True).start()
+
+    def read_instructions(self) -> Found:
+        """Read the instructions for the model; tell the user of what is held back or cannot be read, once."""
+        from mahtab_tui.knowledge.instructions import Found, find
+
+        with self._making:
+            before = self._instructions
+            try:
+                found = find(project_folder())
+            except SettingsError:  # the folder was deleted
+                found = Found((), ())
+            self._instructions = found
+        for problem in found.problems:
+            if before is None or problem not in before.problems:
+                self._warn(problem)
+        for each in found.held_back:
+            if before is None or each not in before.held_back:
+                self._warn(f"{each.name} in this project is not told to the model until you trust it: /instructions shows it.")
+        return found
+
+    def in_use(self) -> str:
+        """Say which instructions the model gets; empty if there are none."""
+        found = self._instructions
+        if found is None or not found.files:
+            return ""
+        return "Instructions: " + ", ".join(f"{each.name}{'' if each.trusted else ' (not trusted)'}" for each in found.files)
 
     @property
     def skills(self) -> SkillLibrary:
@@ -59,7 +92,7 @@ class Knowledge:
                 loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
                 for record in self._past:
                     loaded.fold(record)
-                self._toolset = Toolset(self._settings.code_dir, self.skills, loaded, self._warn)
+                self._toolset = Toolset(self._settings.code_dir, self.skills, loaded, self._warn, lambda: self.read_instructions().told())
             return self._toolset
 
     def _warn(self, problem: str) -> None:

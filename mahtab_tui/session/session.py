@@ -340,8 +340,15 @@ class Session:
         return self._rebuilding.code_for(name, self.keeping.missing)
 
     def in_use(self) -> str:
-        """Say what undo and the saved variables use of what they may, a line each. Waits for the kernel. Raises `KernelError`."""
-        lines = [self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory), self.keeping.in_use(self.settings.keep_namespace_mb)]
+        """Say what undo and the saved variables use of what they may, and which instructions the model gets, a line each.
+
+        Waits for the kernel. Raises `KernelError`.
+        """
+        lines = [
+            self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory),
+            self.keeping.in_use(self.settings.keep_namespace_mb),
+            self.knowledge.in_use(),
+        ]
         return "\n".join(line for line in lines if line)
 
     def complete(self, code: str, cursor: int) -> Completions:

@@ -69,10 +69,18 @@ def _loaded(entry: EntryPoint) -> Tool | str:
 class Toolset:
     """Loads and runs tools. Any thread may call it."""
 
-    def __init__(self, code_dir: Path, skills: SkillLibrary, loaded: LoadedSkills, on_problem: Callable[[str], None]) -> None:
-        """on_problem: called with a sentence for each unusable plug-in."""
+    def __init__(
+        self,
+        code_dir: Path,
+        skills: SkillLibrary,
+        loaded: LoadedSkills,
+        on_problem: Callable[[str], None],
+        instructions: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file."""
         self.skills = skills
         self.loaded = loaded
+        self.instructions = instructions
         self._code = CodeSearcher(code_dir)
         self._on_problem = on_problem
         self._loading = threading.Lock()

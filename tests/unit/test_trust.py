@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
+from mahtab_tui.knowledge.instructions import find
 from mahtab_tui.knowledge.loader import ProjectPlace, skill_folders
 from mahtab_tui.settings import trust
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
@@ -376,3 +377,14 @@ def test_the_model_of_a_project_does_not_answer_a_command_that_runs_its_code(pro
     done = CliRunner().invoke(app, ["ask", "--approval", "auto", "hello"])
     assert "sets model (line 2), which is not used until you trust it" in done.stderr
     assert "replay" not in done.stderr.replace(str(project), "")
+
+
+def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:
+    (project / "AGENTS.md").write_text("Use polars.\x1b[2J See @more.md")
+    (project / "more.md").write_text("More.")
+    done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
+    assert f"{project}/AGENTS.md: instructions for the model, from AGENTS.md:\nUse polars.␛[2J See @more.md\n" in done.stdout
+    assert f"{project}/AGENTS.md: instructions for the model, from more.md:\nMore.\n" in done.stdout
+    assert find(project).held_back
+    assert run("trust", "--yes").exit_code == 0
+    assert find(project).told() == {"AGENTS.md": "Use polars.\x1b[2J See @more.md", "more.md": "More."}

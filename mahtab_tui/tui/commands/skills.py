@@ -1,4 +1,4 @@
-"""Commands on skills."""
+"""Commands on skills and instructions."""
 
 from __future__ import annotations
 
@@ -41,4 +41,18 @@ def unload_skill(work: Workspace, name: str) -> None:
         work.tell(str(error) if name else "No skill is loaded.", "warning")
 
 
-COMMANDS = (skills, unload_skill)
+@command(
+    "instructions",
+    "",
+    "Instructions",
+    "Show the instructions that the model gets with every question, and trust a project's",
+    "Session",
+    slash="instructions",
+)
+def instructions(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.instructions import InstructionsScreen
+
+    work.app.push_screen(InstructionsScreen(work.session.knowledge.read_instructions))
+
+
+COMMANDS = (skills, unload_skill, instructions)

@@ -1,0 +1,78 @@
+"""The instructions that the model gets, file by file; the project's can be trusted here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.told import told
+from mahtab_tui.knowledge.instructions import Found
+from mahtab_tui.settings.sources import SettingsError
+from mahtab_tui.settings.writing import allow
+from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.dialog import Dialog
+
+_NONE = "There are no instructions. ~/.mahtab/AGENTS.md holds yours, AGENTS.md in a project those of the project."
+
+
+class InstructionsScreen(Dialog[None]):
+    """Shows the text of every file, and lets the user trust the project's."""
+
+    asks = False
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close"), ("t", "trust", "Trust")]
+
+    def __init__(self, read: Callable[[], Found]) -> None:
+        """read: reads the files."""
+        super().__init__()
+        self._read = read
+        self._found = read()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog large"):
+            yield Static(id="instructions-about", classes="quiet", markup=False)
+            with VerticalScroll():
+                yield Static(id="instructions-text", markup=False)
+
+    def on_mount(self) -> None:
+        self._show()
+        self.query_one(VerticalScroll).focus()
+
+    def _show(self) -> None:
+        keys = "t trusts what is held back · Esc closes" if self._found.held_back else "Esc closes"
+        self.query_one("#instructions-about", Static).update(f"Instructions · {keys}")
+        lines: list[Content] = []
+        model = self._found.told()
+        for each in self._found.files:
+            for part in each.parts:
+                state = ("told to the model", "$good") if each.trusted else ("held back: not trusted", "$bad")
+                lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
+                lines.append(Content.styled(told(model.get(part.name, part.text)).rstrip("\n") + "\n", "$muted"))
+        lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
+        self.query_one("#instructions-text", Static).update(Content("\n").join(lines or [Content.styled(_NONE, "$muted")]))
+
+    def action_trust(self) -> None:
+        """Ask whether to trust what is shown."""
+        held_back = self._found.held_back
+        if not held_back:
+            return
+
+        def chosen(sure: bool | None) -> None:
+            if not sure:
+                return
+            try:
+                for each in held_back:  # what was shown, even if a file has changed since
+                    allow(each.path, each.value)
+            except SettingsError as error:
+                self.app.notify(str(error), severity="error", markup=False)
+            self._found = self._read()
+            self._show()
+
+        names = ", ".join(one_line(each.name) for each in held_back)
+        self.app.push_screen(Confirm(f"Tell the model {names} with every question?", yes="Trust", no="Hold back"), chosen)
