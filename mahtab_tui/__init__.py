@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mahtab_tui.cli.embed import run_repl
     from mahtab_tui.kernel.worker.answers import Answer
     from mahtab_tui.kernel.worker.capture import LimitedOutput
+    from mahtab_tui.kernel.worker.logged import SearchFailed
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.index import SkillsIndex
     from mahtab_tui.knowledge.library import load_skill_content, load_skill_descriptions
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.providers import get_llm
     from mahtab_tui.llm.spending import UsageStats
     from mahtab_tui.mcp import start_server
-    from mahtab_tui.search.api import SearchFailed, arlm, rlm
+    from mahtab_tui.search.api import Searcher, arlm, rlm
     from mahtab_tui.session import Session
     from mahtab_tui.session.state import SessionState, execute_code
     from mahtab_tui.tools.toolset import get_all_tools
@@ -32,7 +33,8 @@ _HOMES = {
     "ModelError": "mahtab_tui.llm.base",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
     "Session": "mahtab_tui.session",
-    "SearchFailed": "mahtab_tui.search.api",
+    "Searcher": "mahtab_tui.search.api",
+    "SearchFailed": "mahtab_tui.kernel.worker.logged",
     "SessionState": "mahtab_tui.session.state",
     "SkillsIndex": "mahtab_tui.knowledge.index",
     "SkillsLoader": "mahtab_tui.knowledge.loader",
@@ -58,6 +60,7 @@ __all__ = [
     "ModelError",
     "ReplAgent",
     "SearchFailed",
+    "Searcher",
     "Session",
     "SessionState",
     "SkillsIndex",

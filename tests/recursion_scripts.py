@@ -19,8 +19,9 @@ from mahtab_tui.kernel.worker.sandbox.parts import Final
 from mahtab_tui.llm.search_lines import LAST_CALL, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
 from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.callers import SearchAnswer
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.search import Search, SearchAnswer
+from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
@@ -115,7 +116,7 @@ class ScriptedSandboxes:
         self.slow = False
         """They never start."""
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = 40_000) -> Sandbox:
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = 40_000, tools: Any = ()) -> Sandbox:
         if self.slow:
             await asyncio.Event().wait()
         self.open += 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
+from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.text import Text
 
 TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed", "died"]
@@ -69,8 +71,11 @@ class Sandboxes(Protocol):
     gaps: str
     """What its Python lacks and the model must know; empty if nothing."""
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT) -> Sandbox:
-        """Start a sandbox that holds a text. longest_answer: the most characters of an answer. Raises `SandboxError`."""
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> Sandbox:
+        """Start a sandbox that holds a text. longest_answer: the most characters of an answer. tools: functions that the host answers.
+
+        Raises `SandboxError`.
+        """
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, Final, make_names
 from mahtab_tui.kernel.worker.sandbox.output import Ends
+from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
-from mahtab_tui.sandbox.text import Text
+from mahtab_tui.sandbox.text import Document, Kind, Text
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot
@@ -40,8 +41,8 @@ class MontySandboxes:
         self._starting = asyncio.Lock()
         self._sandboxes: set[MontySandbox] = set()
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT) -> MontySandbox:
-        sandbox = MontySandbox(self, text, host, longest_answer)
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> MontySandbox:
+        sandbox = MontySandbox(self, text, host, longest_answer, tools)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
         return sandbox
@@ -66,7 +67,7 @@ class MontySandboxes:
         session = pool.checkout(limits={"max_memory": memory, "max_suspensions": _SUSPENSIONS, "max_turn_duration_secs": LONGEST})
         try:
             await session.__aenter__()
-            await session.feed_run(PRELUDE, inputs={"_text": text.text, "context": _context(text)})
+            await session.feed_run(PRELUDE, inputs={"_text": text.text, "context": _context(text), **_contexts(text)})
         except BaseException as error:
             await _end(session)
             if isinstance(error, MontyError | OSError):
@@ -91,11 +92,11 @@ class MontySandboxes:
 class MontySandbox:
     """A node's Python: a session, and a new one after a kill."""
 
-    def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost, longest_answer: int) -> None:
+    def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost, longest_answer: int, tools: Sequence[DescribedTool]) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._node = _MontyHost(host)
-        functions = make_names(text.text, "str", (), self._node, longest_answer)
+        functions = make_names(text.text, "str", (), self._node, longest_answer, tools=tools)
         del functions["FINAL_VAR"]  # it would look up the host's variables; the prelude has its own
         self._names: dict[str, Any] = {**functions, "help": self._help, "_matched": self._matched}
         self._session: AsyncMontySession | None = None
@@ -255,10 +256,18 @@ async def _end(session: AsyncMontySession) -> None:
 
 
 def _context(text: Text) -> str | list[str] | dict[str, str]:
-    documents = {part.name: text.text[part.start : part.end] for part in text.parts}
-    if text.kind == "dict":
-        return documents
-    return [text.text[part.start : part.end] for part in text.parts] if text.kind == "list" else text.text
+    return text.text if text.kind == "str" else _documents(text, text.kind, text.parts)
+
+
+def _contexts(text: Text) -> dict[str, Any]:
+    """Return the variables of the caller's contexts."""
+    return {each.name: text.text[each.start : each.end] if each.kind == "str" else _documents(text, each.kind, each.parts) for each in text.contexts}
+
+
+def _documents(text: Text, kind: Kind, parts: Sequence[Document]) -> list[str] | dict[str, str]:
+    if kind == "dict":
+        return {part.name: text.text[part.start : part.end] for part in parts}
+    return [text.text[part.start : part.end] for part in parts]
 
 
 def _plain(value: Any) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
+from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.base import SandboxError, SandboxHost, TurnResult
 from mahtab_tui.sandbox.child import ChildProcess
 from mahtab_tui.sandbox.fork_server import ForkedProcess, ForkServer
@@ -32,8 +34,8 @@ class ProcessSandboxes:
         self._sandboxes: set[ProcessSandbox] = set()
         self._closed = False
 
-    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT) -> ProcessSandbox:
-        sandbox = ProcessSandbox(self, text, host, longest_answer)
+    async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> ProcessSandbox:
+        sandbox = ProcessSandbox(self, text, host, longest_answer, tools)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
         return sandbox
@@ -49,7 +51,7 @@ class ProcessSandboxes:
         """Remove a closed sandbox."""
         self._sandboxes.discard(sandbox)
 
-    async def child(self, text: Text, host: SandboxHost, longest_answer: int) -> ChildProcess:
+    async def child(self, text: Text, host: SandboxHost, longest_answer: int, tools: Sequence[DescribedTool]) -> ChildProcess:
         """Start a process that holds a text and is ready for its first turn. Raises `SandboxError`."""
         memory = await _memory_file_of(text.text)
         try:
@@ -69,7 +71,8 @@ class ProcessSandboxes:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-                child.send({"op": "text", "kind": text.kind, "parts": text.parts, "answer": longest_answer})
+                about = {"kind": text.kind, "parts": text.parts, "contexts": text.contexts, "answer": longest_answer, "tools": list(tools)}
+                child.send({"op": "text", **about})
                 await child.ready
         except BaseException as error:
             child.kill()  # the transport owns the socket by now and closes it
@@ -101,16 +104,17 @@ class ProcessSandboxes:
 class ProcessSandbox:
     """A node's Python: a process, and a new one after a kill."""
 
-    def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost, longest_answer: int) -> None:
+    def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost, longest_answer: int, tools: Sequence[DescribedTool]) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._host = host
         self._longest_answer = longest_answer
+        self._tools = tools
         self._child: ChildProcess | None = None
 
     async def begin(self) -> None:
         """Start the process. Raises `SandboxError`."""
-        self._child = await self._sandboxes.child(self._text, self._host, self._longest_answer)
+        self._child = await self._sandboxes.child(self._text, self._host, self._longest_answer, self._tools)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         if self._child is None or self._child.over:

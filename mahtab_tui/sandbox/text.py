@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,6 +23,18 @@ class Document(NamedTuple):
     """A dict's key; of a list, its number."""
     start: int
     end: int
+
+
+class Context(NamedTuple):
+    """One of several contexts that the caller has named."""
+
+    name: str
+    kind: Kind
+    start: int
+    end: int
+    parts: tuple[Document, ...] = ()
+    """Its documents, in the whole text."""
+    about: str = ""
 
 
 class TextRun(NamedTuple):
@@ -49,12 +61,15 @@ class Text:
     """Where its runs come from, in order; empty for a text that code has made."""
     about: str = ""
     """What the model is told about it besides its size: "CSV of a DataFrame with the columns …"."""
+    contexts: tuple[Context, ...] = ()
+    """If the caller has given several: then `kind` is "dict", and `parts` are these."""
 
     @classmethod
     def of(cls, taken: ContextText) -> Text:
         """Make the text of a whole search from the caller's context."""
-        kind: Kind = "list" if taken.kind == "list" else "dict" if taken.kind == "dict" else "str"
-        return cls.root(taken.text, kind=kind, parts=[Document(*part) for part in taken.parts], about=taken.about)
+        root = cls.root(taken.text, kind=_kind(taken.kind), parts=_documents(taken.parts), about=taken.about)
+        contexts = (Context(name, _kind(kind), start, end, _documents(parts), about) for name, kind, start, end, parts, about in taken.contexts)
+        return replace(root, contexts=tuple(contexts))
 
     @classmethod
     def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = "") -> Text:
@@ -86,3 +101,11 @@ class Text:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)
             if low < high:
                 yield TextRun(low, piece.root + low - piece.start, high - low)
+
+
+def _kind(name: str) -> Kind:
+    return "list" if name == "list" else "dict" if name == "dict" else "str"
+
+
+def _documents(parts: Sequence[tuple[str, int, int]]) -> tuple[Document, ...]:
+    return tuple(Document(*part) for part in parts)

@@ -1,13 +1,14 @@
-"""The public functions `rlm` and `arlm`."""
+"""The public functions `rlm` and `arlm`, and `Searcher`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,30 +16,37 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.worker.answers import Answer, Result, answered
+from mahtab_tui.kernel.worker.caller_tools import CallerTools
+from mahtab_tui.kernel.worker.logged import SearchFailed
+from mahtab_tui.kernel.worker.named_contexts import take_all
 from mahtab_tui.llm.providers import default_model
+from mahtab_tui.llm.sampling import sampling_of
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.callers import Caller, SearchAnswer
+from mahtab_tui.search.events import Emit
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import Search, SearchAnswer
+from mahtab_tui.search.search import Search
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 
-_SEARCHES: ContextVar[list[Search] | None] = ContextVar("searches", default=None)
-"""Where `arlm` finds the search that it has started."""
-
-
-class SearchFailed(Exception):
-    """A search has no answer; the message is a sentence saying why."""
+_CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+"""Who waits for the search that `arlm` starts."""
 
 
 def rlm(
     query: str,
-    context: Any,
+    context: Any = None,
     *,
     returns: Any = None,
     model: str | BaseChatModel | None = None,
     sub_model: str | BaseChatModel | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    temperature: float | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
     max_depth: int = 3,
     max_turns: int = 20,
     max_calls: int = MAX_CALLS,
@@ -54,28 +62,38 @@ def rlm(
     yes: bool = False,
     raw: bool = False,
     on_event: Callable[[Record], None] | None = None,
+    searcher: Searcher | None = None,
+    **contexts: Any,
 ) -> Answer:
     """Answer a query over a context of any size: a model explores it with code and calls itself on parts. Ctrl+C stops it.
 
-    context: str, bytes, a path object, a list of strings or documents, a dict of them, a DataFrame.
+    context: str, bytes, a path object, a list of strings or documents, a dict of them, a DataFrame. Several may be given by names of their
+    own, which are then variables of the model's code: rlm(query, contract=a, mails=b).
     returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
-    back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage` and `spans`.
+    back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
+    `tree` (the calls, as data) and `log` (the events).
     model: a name for `get_llm`, or a LangChain chat model; by default `claude` if the CLI is installed, otherwise `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
+    tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
+    its own. Arguments and results are plain data. The model is told their signatures and docstrings.
+    temperature, top_p, seed: how the models choose their words, as far as they take these options.
     max_depth, max_turns: how deep it may call itself, and how often one call may run code.
     max_calls, max_usd (US dollars), max_seconds: limits for all calls together; the last call may exceed what was left.
     max_answer (1,000,000): how many characters the answer may have.
     When a limit is reached, or the model fails after something was found, the best answer so far is returned.
-    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls.
-    small (20,000): texts of at most so many characters are given to the model whole. ask_above (50): sub-calls that need no consent.
+    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
+    its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
+    ask_above (50): sub-calls that need no consent. yes: allow more sub-calls than that; otherwise further ones are refused, and the model
+    makes do with what it has.
     concurrency: how many calls run at a time. log: a file to write the events to, for ``mahtab-tui rlm --replay``.
-    yes: allow more sub-calls than that; otherwise further ones are refused, and the model makes do with what it has.
     raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
     on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
+    searcher: keeps the model and the sandboxes' server for the next search.
 
-    Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available, `ContextError` for an unsupported context,
-    `SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a log is not overwritten),
-    `ValueError` for an invalid limit and an empty query. A log that cannot be completed causes a warning.
+    Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available or does not take an option, `ContextError` for an
+    unsupported context or name, `SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a
+    log is not overwritten), `ValueError` for an invalid limit, an empty query and what cannot be a tool. A log that cannot be completed
+    causes a warning.
     """
     limits = limits_of(
         max_turns=max_turns,
@@ -90,6 +108,10 @@ def rlm(
         ask_above=ask_above,
         concurrency=concurrency,
     )
+    sampling = sampling_of(temperature=temperature, top_p=top_p, seed=seed)
+    taken = take_all(context, contexts, inspect.signature(rlm).parameters)
+    runner = CallerTools(tools) if tools else None
+    caller = _CALLER.get()
     kept: Log | None = None
     with contextlib.ExitStack() as stack:
         takers: list[Callable[[Record], None]] = [] if on_event is None else [_SafeCallback(on_event)]
@@ -101,45 +123,106 @@ def rlm(
             for take in takers:
                 take(record)
 
-        search = stack.enter_context(contextlib.closing(Search(emit)))
-        if (started := _SEARCHES.get()) is not None:
-            started.append(search)
+        used = searcher or stack.enter_context(Searcher())
+        search = stack.enter_context(used.telling(emit))
+        for notice in taken.notices:
+            emit(Notice(notice, level="warning", time=time.time()))
         trees: list[str] = []
 
         def find(query: str) -> Result:
             if trees:
-                found = search.run_again(trees[0], query)
+                found = search.run_again(trees[0], query, caller=caller)
             else:
                 found = search.run(
-                    query, context, model=model or default_model(), sub_model=sub_model, limits=limits, asking="run" if yes else "refuse"
+                    query,
+                    Text.of(taken),
+                    model=model or used.model or default_model(),
+                    sub_model=sub_model or used.sub_model,
+                    limits=limits,
+                    asking="run" if yes else "refuse",
+                    sampling=sampling,
+                    tools=runner,
+                    emit=emit,
+                    caller=caller,
                 )
                 trees.append(found.tree)
             if found.state in ("error", "stopped"):
-                raise SearchFailed(plain(found.text))
+                raise SearchFailed(plain(found.text), found.packed, taken.contexts)
             if found.state == "partial":
                 emit(Notice(_partial(found), level="warning", time=time.time()))
             return found.as_result(found.text if raw else plain(found.text))
 
-        answer = answered(query, returns, find, (SearchFailed, ValueError), raw=raw)
+        answer = answered(query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=taken.contexts)
     if kept is not None and kept.trouble:
         warnings.warn(kept.trouble, stacklevel=2)
     return answer
 
 
-async def arlm(query: str, context: Any, **options: Any) -> Answer:
+async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     """The same as `rlm`, to be awaited. Cancelling it stops the search."""
-    searches: list[Search] = []
-    token = _SEARCHES.set(searches)
+    caller = Caller()
+    token = _CALLER.set(caller)
     running = asyncio.ensure_future(asyncio.to_thread(rlm, query, context, **options))
-    _SEARCHES.reset(token)
+    _CALLER.reset(token)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        for search in searches:
-            await asyncio.to_thread(search.close)
+        caller.stop()
         with contextlib.suppress(SearchFailed):
             await running
         raise
+
+
+class Searcher:
+    """Searches that share models and the server of their sandboxes, so that each after the first begins at once. Any thread may use it.
+
+    Example: with Searcher(model="claude", max_usd=1) as searcher: answers = [searcher.rlm("Who signed?", text) for text in contracts].
+    """
+
+    def __init__(self, *, model: str | BaseChatModel | None = None, sub_model: str | BaseChatModel | None = None, **options: Any) -> None:
+        """model, sub_model and the other options of `rlm` hold for all its searches that do not have others.
+
+        Raises `TypeError` for an unknown option.
+        """
+        self.model = model
+        self.sub_model = sub_model
+        known = [name for name, each in inspect.signature(rlm).parameters.items() if each.kind is each.KEYWORD_ONLY and name != "searcher"]
+        if unknown := options.keys() - known:
+            raise TypeError(f"Searcher has no option {min(unknown)!r}.")
+        self._options = options
+        self._search = Search(self._happened)
+        self._telling: list[Emit] = []
+
+    def rlm(self, query: str, context: Any = None, **options: Any) -> Answer:
+        """The same as the function `rlm`."""
+        return rlm(query, context, searcher=self, **{**self._options, **options})
+
+    async def arlm(self, query: str, context: Any = None, **options: Any) -> Answer:
+        """The same as the function `arlm`."""
+        return await arlm(query, context, searcher=self, **{**self._options, **options})
+
+    def close(self) -> None:
+        """Stop its searches, and end the models' processes and the sandboxes' server. A later search raises `SearchFailed`."""
+        self._search.close()
+
+    def __enter__(self) -> Searcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def telling(self, emit: Emit) -> Iterator[Search]:
+        """Enclose a search that is told what concerns all: notices of models."""
+        self._telling.append(emit)
+        try:
+            yield self._search
+        finally:
+            self._telling.remove(emit)
+
+    def _happened(self, record: Record) -> None:
+        for emit in list(self._telling):
+            emit(record)
 
 
 class _SafeCallback:

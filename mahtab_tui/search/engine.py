@@ -28,6 +28,7 @@ from mahtab_tui.search.models import Model
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request
 from mahtab_tui.search.schedule import Gate, Schedule
+from mahtab_tui.search.tools import Tools
 from mahtab_tui.search.turns import Exploration
 
 _NODES = 20_000
@@ -52,12 +53,14 @@ class Engine:
         spending: Spending,
         sandboxes: Sandboxes,
         consent: Consent,
+        tools: Tools | None = None,
     ) -> None:
         self._events = events
         self._limits = limits
         self._model = model
         self._sub_model = sub_model
         self._sandboxes = sandboxes
+        self._tools = tools
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self._budget = Budget(limits)
         self.calls = Calls(events, self._budget, Schedule(concurrency), gates, spending)
@@ -226,7 +229,7 @@ class Engine:
                 return await self._plain(node)
         gate = self._exploring[node.depth]
         await gate.enter()
-        exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left)
+        exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left, self._tools)
         try:
             return await exploration.run(partial(self._ask, node), self._deadline_of(node))
         finally:

@@ -15,6 +15,7 @@ from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.sampling import Sampling, with_sampling
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
 from mahtab_tui.search.replies import OnWords, Reply, ReplyReader, ThreadedReader, as_model_error
 
@@ -48,12 +49,18 @@ class Model:
 
     @classmethod
     def of(
-        cls, given: str | BaseChatModel, *, secrets: Secrets | None = None, make_llm: MakeLLM = get_llm, on_notice: OnNotice | None = None
+        cls,
+        given: str | BaseChatModel,
+        *,
+        secrets: Secrets | None = None,
+        make_llm: MakeLLM = get_llm,
+        on_notice: OnNotice | None = None,
+        sampling: Sampling | None = None,
     ) -> Model:
-        """Make it from a name or from a LangChain model. Raises `ModelError`."""
-        if isinstance(given, str):
-            return cls(make_llm(given, on_notice=on_notice), given, secrets or Secrets())
-        return cls(given, model_name(given) or given._llm_type, secrets or Secrets())
+        """Make it from a name or from a LangChain model. Raises `ModelError`, also if the model does not take a sampling option."""
+        name = given if isinstance(given, str) else model_name(given) or given._llm_type
+        llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
+        return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
     def conversation(self, *messages: BaseMessage) -> NodeConversation:
         """Start a conversation with these messages; its calls are made one after the other."""

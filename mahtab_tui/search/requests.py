@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from mahtab_tui.kernel.worker.plain_data import NotPlainError, plain_data
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.text import Span, Text
@@ -52,6 +53,19 @@ def read_call(name: str, args: Any, text: Text) -> Request:
     else:
         queries = (_query(query),) * len(parts)
     return Request(queries, tuple(_part(part, text) for part in parts), plain=name == "llm_map", many=many)
+
+
+def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
+    """Check a call of a tool: its name, and arguments of plain data. Raises `CallRefusedError`."""
+    if not isinstance(args, Mapping) or not isinstance(args.get("name"), str):
+        raise CallRefusedError("There is no such tool.")
+    given, named = args.get("args"), args.get("kwargs")
+    if not isinstance(given, list) or not isinstance(named, dict):
+        raise CallRefusedError("The arguments of a tool must be a list and a dict.")
+    try:
+        return args["name"], plain_data(given, "An argument"), plain_data(named, "An argument")
+    except NotPlainError as error:
+        raise CallRefusedError(str(error)) from None
 
 
 def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[Span]] | None:

@@ -7,27 +7,30 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Notice
-from mahtab_tui.kernel.worker.answers import Result, SearchUsage
+from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import MakeLLM, get_llm
+from mahtab_tui.llm.sampling import Sampling
 from mahtab_tui.llm.spending import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.callers import Caller, SearchAnswer
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
+from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import EndState, NodeOutcome
+from mahtab_tui.search.live import NodeOutcome
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate
+from mahtab_tui.search.tools import ToolRunner, Tools
 from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
@@ -46,27 +49,6 @@ _STOPPING = 0.5
 
 Asking = Literal["ask", "run", "refuse"]
 """What happens before a large fan-out: ask the user (by an event, which `Search.answer` answers), run it, or refuse it."""
-
-
-class SearchAnswer(NamedTuple):
-    """The answer of a search."""
-
-    text: str
-    """The answer, or a sentence saying why there is none."""
-    state: EndState
-    tree: str
-    usage: UsageStats
-    duration: float
-    """Seconds."""
-    spans: Sequence[Span] = ()
-    """Of the text, on which the answer rests."""
-    why: str = ""
-    """A sentence saying why it is partial."""
-
-    def as_result(self, text: str) -> Result:
-        """Return it for the caller. text: the answer as the caller gets it."""
-        used = SearchUsage(self.usage.calls, self.usage.input_tokens + self.usage.output_tokens, self.usage.cost, self.duration)
-        return Result(text, self.state == "partial", self.why, used, tuple((start, end) for start, end in self.spans))
 
 
 class Search:
@@ -93,8 +75,12 @@ class Search:
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
         self._models: dict[object, Model] = {}
+        self._given: list[object] = []
+        """What they were made from, so that no other object gets the same id."""
         self._gates: dict[Model, Gate] = {}
         self._trees: dict[str, Engine] = {}
+        self._logs: dict[str, KeptLog] = {}
+        """By tree."""
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self._closed = False
         self._entering = threading.Lock()
@@ -115,22 +101,40 @@ class Search:
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
         tree: str | None = None,
+        sampling: Sampling | None = None,
+        tools: ToolRunner | None = None,
+        emit: Emit | None = None,
+        caller: Caller | None = None,
     ) -> SearchAnswer:
         """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in the caller's thread (Ctrl+C) stops the tree.
 
         tree: an id for the tree. sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
+        sampling: of both models. tools: functions of the caller that the search's code may call. emit: called with the events of this tree instead of the search's. caller: may make the caller give up.
         Raises `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
             raise ValueError("The query is empty.")
         text = context if isinstance(context, Text) else self._text_of(context)
-        return self._wait(self._grow(query, text, model, sub_model, limits or Limits(), asking, about or {}, tree or uuid.uuid4().hex[:8]))
+        tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
-    def run_again(self, tree: str, query: str, about: Mapping[str, Any] | None = None) -> SearchAnswer:
+        async def grow() -> SearchAnswer:
+            models = [self._model(each, chosen, sampling or {}) for each in (model, sub_model or model)]
+            callable = None if tools is None else Tools(tools)
+            self._trees[tree] = engine = self._engine(tree, models[0], models[1], chosen, asking, emit or self._emit, callable)
+            return await self._run(engine, lambda engine: engine.run(query, text, about or {}))
+
+        return self._wait(grow(), caller)
+
+    def run_again(self, tree: str, query: str, about: Mapping[str, Any] | None = None, caller: Caller | None = None) -> SearchAnswer:
         """Answer another query over a tree's text, with its models and within its limits. Raises `ValueError` if it is no longer in memory."""
-        return self._wait(self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})))
+        return self._wait(self._run(self._trees.get(tree), lambda engine: engine.run_again(query, about or {})), caller)
 
-    def _wait(self, growing: Coroutine[Any, Any, SearchAnswer]) -> SearchAnswer:
+    def packed_log(self, tree: str) -> bytes | None:
+        """Return a tree's log as `worker.search_log.unpacked` reads it; None if it is no longer in memory."""
+        log = self._logs.get(tree)
+        return None if log is None else log.packed()
+
+    def _wait(self, growing: Coroutine[Any, Any, SearchAnswer], caller: Caller | None) -> SearchAnswer:
         """Run a coroutine on the search's thread, and wait for its answer."""
         ended = threading.Event()
         with self._entering:
@@ -139,9 +143,11 @@ class Search:
                 return _stopped()
             future = asyncio.run_coroutine_threadsafe(_signal_end(growing, ended), self._loop)
             self._callers.add(future)
+        if caller is not None:
+            caller.waits_for(future)
         try:
             return result_of(future)
-        except CancelledError:  # by `close`, which does not wait for ever
+        except CancelledError:  # by the caller's `stop`, or by `close`, which does not wait for ever
             return _stopped()
         except BaseException:
             if not future.done():
@@ -201,20 +207,6 @@ class Search:
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
 
-    async def _grow(
-        self,
-        query: str,
-        text: Text,
-        model: str | BaseChatModel,
-        sub_model: str | BaseChatModel | None,
-        limits: Limits,
-        asking: Asking,
-        about: Mapping[str, Any],
-        tree: str,
-    ) -> SearchAnswer:
-        self._trees[tree] = engine = self._engine(tree, model, sub_model, limits, asking)
-        return await self._run(engine, lambda engine: engine.run(query, text, about))
-
     async def _run(self, engine: Engine | None, run: Callable[[Engine], Coroutine[Any, Any, NodeOutcome]]) -> SearchAnswer:
         if engine is None:
             raise ValueError("The search is no longer in memory.")
@@ -224,22 +216,28 @@ class Search:
             outcome = await running
         finally:
             await self._forget()
-        return SearchAnswer(outcome.text, outcome.state, engine.tree, engine.calls.usage, time.monotonic() - began, outcome.spans, outcome.why)
+        log, took = self._logs.get(engine.tree), time.monotonic() - began
+        return SearchAnswer(outcome.text, outcome.state, engine.tree, engine.calls.usage, took, outcome.spans, outcome.why, log)
 
-    def _engine(self, tree: str, model: str | BaseChatModel, sub_model: str | BaseChatModel | None, limits: Limits, asking: Asking) -> Engine:
-        root = self._model(model, limits)
-        subs = root if sub_model is None else self._model(sub_model, limits)
+    def _engine(self, tree: str, model: Model, sub_model: Model, limits: Limits, asking: Asking, emit: Emit, tools: Tools | None) -> Engine:
         if self._opened is None:
             self._opened = self._open_sandboxes()
+        log = self._logs[tree] = KeptLog()
+
+        def happened(event: Record) -> None:
+            log.add(event)
+            emit(event)
+
         return Engine(
-            Events(tree, self._emit),
+            Events(tree, happened),
             limits,
-            model=root,
-            sub_model=subs,
+            model=model,
+            sub_model=sub_model,
             gates=self._gates,
             spending=self._spending,
             sandboxes=self._opened,
             consent=self._consent(asking),
+            tools=tools,
         )
 
     async def _forget(self) -> None:
@@ -248,12 +246,15 @@ class Search:
             oldest = next((tree for tree, engine in self._trees.items() if not engine.running), None)
             if oldest is None:
                 return
+            del self._logs[oldest]
             await self._trees.pop(oldest).close()
 
-    def _model(self, given: str | BaseChatModel, limits: Limits) -> Model:
-        key: object = given if isinstance(given, str) else id(given)
+    def _model(self, given: str | BaseChatModel, limits: Limits, sampling: Sampling) -> Model:
+        key = (given if isinstance(given, str) else id(given), *sorted(sampling.items()))
         if key not in self._models:
-            self._models[key] = model = Model.of(given, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice)
+            model = Model.of(given, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice, sampling=sampling)
+            self._models[key] = model
+            self._given.append(given)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if limits.concurrency is not None and limits.concurrency > model.concurrency:  # the caller wants more than the default

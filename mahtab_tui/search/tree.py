@@ -159,7 +159,7 @@ class Tree:
             index=count(record.index),
         )
         self.nodes[name] = self.newest = node
-        self._place(node, None if record.replaces is None else self.nodes.get(record.replaces), record)
+        self._place(node, None if record.replaces in (None, name) else self.nodes.get(record.replaces), record)
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
-from mahtab_tui.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes, TurnResult
 from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
 from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
@@ -22,7 +22,8 @@ from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.replies import Reply
-from mahtab_tui.search.requests import Request, read_call, read_final, read_touch
+from mahtab_tui.search.requests import Request, read_call, read_final, read_tool_call, read_touch
+from mahtab_tui.search.tools import Tools
 
 _OUTPUT = 10_000
 """Characters of a turn's output that a model gets at most."""
@@ -45,21 +46,45 @@ LeftOf = Callable[[int], BudgetLeft]
 class SandboxCalls:
     """What code in a sandbox can call: sub-calls, the final answer, and reports of what it has read."""
 
-    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask, longest_answer: int) -> None:
+    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask, limits: Limits, tools: Tools | None) -> None:
         self.final: tuple[str, list[Span]] | None = None
         self.answered = asyncio.Event()
         self._node = node
         self._text = text
         self._events = events
         self._ask = ask
-        self._longest_answer = longest_answer
+        self._limits = limits
+        self._longest_answer = limits.answer_at(node.depth)
+        self._tools = tools
         self._touches = 0
+        self._tool_turn = 0
+        self._tool_seconds = 0.0
+        """What is left in that turn for its calls of tools."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
+        if name == "tool":
+            return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
         outcomes = await self._ask(request, self._text)
         marked = [f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text for outcome in outcomes]
         return {"answers": [{"text": text, "failed": outcome.failed} for text, outcome in zip(marked, outcomes, strict=True)]}
+
+    async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
+        if self._tools is None:
+            raise CallRefusedError("There is no such tool.")
+        if self._tool_turn != self._node.turn:
+            self._tool_turn, self._tool_seconds = self._node.turn, self._limits.turn_seconds
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._tool_seconds):
+                return await self._tools.call(name, args, kwargs)
+        except TimeoutError:
+            seconds = self._limits.turn_seconds
+            raise CallRefusedError(f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn.") from None
+        finally:
+            self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         if name == "final" and self.final is None and (final := read_final(args, self._text, self._longest_answer)) is not None:
@@ -75,7 +100,9 @@ class SandboxCalls:
 class Exploration:
     """One node's turns."""
 
-    def __init__(self, node: LiveNode, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf) -> None:
+    def __init__(
+        self, node: LiveNode, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf, tools: Tools | None = None
+    ) -> None:
         self._node = node
         self._calls = calls
         self._events = events
@@ -84,7 +111,7 @@ class Exploration:
         self._left = left
         self.sandbox: asyncio.Future[Sandbox] | None = None
         """The caller closes it."""
-        self._longest_answer = limits.answer_at(node.depth)
+        self._tools = tools
         self._conversation = node.model.conversation()
         self._turn = 0
         self._too_long = False
@@ -101,13 +128,14 @@ class Exploration:
         """
         text = self._node.source.take()
         turns, depth = self._limits.max_turns, self._node.depth
-        self._conversation.add(SystemMessage(prompts.system_prompt(text, self._limits, depth=depth, gaps=self._sandboxes.gaps)))
+        tools = self._tools.described if self._tools else ()
+        self._conversation.add(SystemMessage(prompts.system_prompt(text, self._limits, depth=depth, gaps=self._sandboxes.gaps, tools=tools)))
         try:
             self._keep()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
-        calls, found = SandboxCalls(self._node, text, self._events, ask, self._longest_answer), self._node.found
+        calls, found = SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools), self._node.found
         try:
             outcome, reason = await self._until(deadline.work, self._explore(calls, text))
             if outcome is None:
@@ -137,7 +165,8 @@ class Exploration:
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
-        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls, self._longest_answer))  # while the model thinks
+        tools, longest = self._tools.described if self._tools else (), self._limits.answer_at(self._node.depth)
+        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls, longest, tools))  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:

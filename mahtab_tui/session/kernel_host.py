@@ -77,6 +77,14 @@ class SessionKernelHost:
                 return self._spending.table()
             case "rlm":
                 return self._searches.from_cell(args, self._cells.last, self._agent.model)
+            case "rlm_log":
+                return self._searches.log(str(args["tree"]))
+            case "rlm_tools":
+                return self._searches.tools_of(str(args["tree"])).next()
+            case "rlm_tool":
+                return self._searches.tools_of(str(args["tree"])).done(args["call"], args["result"])
+            case "rlm_tools_end":
+                return self._searches.tools_of(str(args["tree"])).end()
             case "rlm_stop":
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
@@ -96,6 +104,8 @@ class SessionKernelHost:
             self._agent.stop()
         elif name == "rlm":
             self._searches.stop_all()
+        elif name == "rlm_tools":
+            self._searches.end_tools()
         else:
             self._tools.cancel(name)
 

@@ -29,19 +29,46 @@ _METHODS = frozenset(
     " connect execute executemany commit send sendall sendto urlopen urlretrieve".split()
 )
 """Attributes whose names say that something is written or sent, of whatever object."""
+_SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
+_READ = 100_000
+"""Characters of code that are looked through while the screen waits."""
+_SHOWN = 80
 _MODE, _WRITING = frozenset("rwaxbt+"), frozenset("wax+")
 """Letters of a mode of `open`, and those that write."""
 
 
 def lasting_effect(code: str) -> str:
     """Return what the code mentions that has effects outside the kernel, as it is written there; empty if nothing was found."""
+    tree = _parsed(code)
+    if tree is None:  # a magic, a command of the shell, or an error
+        return "a line that is not plain Python"
+    return next((effect for node in ast.walk(tree) for effect in _effects(node)), "")
+
+
+def tools_of_searches(code: str) -> str:
+    """Return the functions that the code hands to the model of a search, as they are written there; empty if none was found."""
+    tree = _parsed(code) if "tools" in code and len(code) <= _READ else None
+    handed = [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None] if tree is not None else []
+    found = ", ".join(dict.fromkeys(handed))
+    return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
+
+
+def _parsed(code: str) -> ast.AST | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
-            tree = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic, a command of the shell, or an error
-        return "a line that is not plain Python"
-    return next((effect for node in ast.walk(tree) for effect in _effects(node)), "")
+            tree: ast.AST = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            return tree
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _tools(node: ast.AST) -> ast.expr | None:
+    """Return the argument `tools` of a search, or arguments that may have it."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if name in _SEARCHES:
+            return next((keyword.value for keyword in keywords if keyword.arg in ("tools", None)), None)
+    return None
 
 
 def _effects(node: ast.AST) -> Iterator[str]:
@@ -58,6 +85,8 @@ def _effects(node: ast.AST) -> Iterator[str]:
             yield f"os.{name}"
         case ast.Attribute(attr=name) if name in _METHODS:
             yield f".{name}"
+        case ast.Call() if _tools(node) is not None:
+            yield "a function given to rlm()"
         case ast.Call(func=ast.Name(id="open")) if not _only_reads(node):
             yield "open"
         case ast.Call(func=ast.Attribute(attr="open")) if any(map(_is_writing_mode, node.args[:2])):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import logging
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,16 @@ from mahtab_tui.system.imports import IMPORTS
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.search.search import Asking, Search, SearchAnswer
+    from mahtab_tui.kernel.worker.contexts import NamedContext
+    from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
+    from mahtab_tui.search.callers import SearchAnswer
+    from mahtab_tui.search.search import Asking, Search
+    from mahtab_tui.session.search_tools import KernelTools
+
+
+_LARGE = 2_000_000
+"""Characters of a log that comes with its answer."""
+_KEPT_TOOLS = 32
 
 
 class Searches:
@@ -54,21 +64,26 @@ class Searches:
         self._search: Search | None = None
         self._running: dict[str, str] = {}
         """Trees for which a cell waits, with the root that runs."""
+        self._tools: dict[str, KernelTools] = {}
+        """By tree."""
 
     def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> dict[str, Any]:
         """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a `worker.answers.Result` as a dict.
 
-        Raises `RuntimeError` with a sentence if it fails.
+        If there is no answer, the dict has `failed`, a sentence. Raises `RuntimeError` with a sentence if it cannot run.
         """
         from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
+        from mahtab_tui.llm.sampling import sampling_of
         from mahtab_tui.sandbox.base import SandboxError
         from mahtab_tui.sandbox.text import Text
         from mahtab_tui.search.limits import limits_of
+        from mahtab_tui.session.search_tools import described_tools
 
         about = {"cell": cell, "source": "cell"}
         tree, options = str(args["tree"]), dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
+        sampling = {name: options.pop(name, None) for name in ("temperature", "top_p", "seed")}
         try:
             if not re.fullmatch(r"[0-9a-f]{8}", tree):
                 raise ValueError("The id of a search has eight hexadecimal digits.")
@@ -76,16 +91,17 @@ class Searches:
                 return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
             limits = limits_of(self._settings.rlm_limits(), **options)
             text = _read(Path(args["file"]))
-            parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
             answer = self._engine().run(
                 str(args["query"]),
-                Text.of(ContextText(text, args["kind"], parts, args["about"])),
+                Text.of(ContextText(text, args["kind"], _parts(args["parts"]), args["about"], contexts=_contexts(args["contexts"]))),
                 model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
                 asking="run" if args["yes"] else self._asking,
                 about=about,
                 tree=tree,
+                sampling=sampling_of(**sampling),
+                tools=self.tools_of(tree, described_tools(args["tools"])) if args["tools"] else None,
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
@@ -93,10 +109,34 @@ class Searches:
 
     def _result(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
         if answer.state in ("error", "stopped"):
-            raise RuntimeError(plain(answer.text))
+            return {"failed": plain(answer.text), "packed": _sent(answer)}
         if answer.state == "partial":
             emit(self._log, Notice("The answer of rlm() is partial: the search ended before it was complete.", level="warning"))
-        return answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict()
+        return {**answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict(), "packed": _sent(answer)}
+
+    def log(self, tree: str) -> str:
+        """Return the log of a search as text, which its answer had no room for. Raises `RuntimeError`."""
+        log = None if self._search is None else self._search.packed_log(tree)
+        if log is None:
+            raise RuntimeError("The log of this search is no longer in memory.")
+        return base64.b64encode(log).decode()
+
+    def tools_of(self, tree: str, described: Sequence[DescribedTool] | None = None) -> KernelTools:
+        """Return the way to the functions of a cell that a search may call; the kernel may ask before its search begins."""
+        from mahtab_tui.session.search_tools import KernelTools
+
+        with self._making:
+            for old in list(self._tools)[:-_KEPT_TOOLS]:
+                self._tools.pop(old).end()
+            tools = self._tools.setdefault(tree, KernelTools())
+        if described is not None:
+            tools.described = list(described)
+        return tools
+
+    def end_tools(self) -> None:
+        """End all calls of functions: their kernel has ended."""
+        for tools in list(self._tools.values()):
+            tools.end()
 
     def stop_tree(self, tree: str) -> None:
         """Stop a search for which a cell has waited."""
@@ -110,6 +150,7 @@ class Searches:
 
     def close(self) -> None:
         """Stop all searches, and wait for them to end."""
+        self.end_tools()
         with self._making:
             search, self._search = self._search, None
         if search is not None:
@@ -177,6 +218,25 @@ def _literal(text: str) -> str:
     """Write a text as a Python literal, with a line for each of its lines."""
     lines = text.splitlines(keepends=True)
     return repr(text) if len(lines) < 2 else "\n".join(["(", *(f"    {line!r}" for line in lines), ")"])
+
+
+def _sent(answer: SearchAnswer) -> str | None:
+    """Return a log as text; None if it is so large that it is fetched when it is wanted."""
+    if answer.log is None:
+        return ""
+    return base64.b64encode(answer.packed()).decode() if answer.log.chars <= _LARGE else None
+
+
+def _parts(given: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(name), int(start), int(end)) for name, start, end in given)
+
+
+def _contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
+    from mahtab_tui.kernel.worker.contexts import NamedContext
+
+    return tuple(
+        NamedContext(str(name), str(kind), int(start), int(end), _parts(parts), str(about)) for name, kind, start, end, parts, about in given
+    )
 
 
 def _read(file: Path) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from mahtab_tui.kernel.worker.named_contexts import take_all
 from mahtab_tui.kernel.worker.sandbox import lockdown
+from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
 from mahtab_tui.sandbox.monty import MontySandboxes
 from mahtab_tui.sandbox.monty_prelude import GAPS, MODULES
@@ -140,6 +142,20 @@ async def test_documents_come_as_lists_and_dicts(sandboxes: MontySandboxes, node
         sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)  # type: ignore[arg-type]
         assert await printed(sandbox, "context") == shown
         await sandbox.close()
+
+
+async def test_contexts_have_names_and_tools_are_called(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+    async def answer(name: str, args: dict[str, Any]) -> Any:
+        return {"value": None if args["args"] == [0] else [name, args]}
+
+    node.answer = answer
+    text = Text.of(take_all(None, {"contract": "one", "mails": ["two", "three"]}, ()))
+    sandbox = await sandboxes.start(text, node, tools=[DescribedTool("price", "(n)", "Return a price.")])
+    assert await printed(sandbox, "contract, mails, sorted(context)") == "('one', ['two', 'three'], ['contract', 'mails'])\n"
+    assert await printed(sandbox, "price(1, tax=True)") == "['tool', {'name': 'price', 'args': [1], 'kwargs': {'tax': True}}]\n"
+    assert await printed(sandbox, "print(price(0))") == "None\n"
+    assert "only plain data" in (await run(sandbox, "price(len)")).output.lower()
+    await sandbox.close()
 
 
 async def test_grep_finds_and_tells_places(sandboxes: MontySandboxes, node: RecordingNode) -> None:
@@ -272,6 +288,8 @@ async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: 
 HOST = """
 import asyncio
 from mahtab_tui.sandbox import monty
+from mahtab_tui.kernel.worker.named_contexts import take_all
+from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.text import Text
 
 monty.LONGEST = 2.0

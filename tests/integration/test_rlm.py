@@ -20,9 +20,10 @@ import mahtab_tui
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.worker.answers import Answer
 from mahtab_tui.kernel.worker.contexts import ContextError
+from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import PLAIN
-from mahtab_tui.search.api import SearchFailed, rlm
+from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.log import read_log
 from mahtab_tui.search.search import Search

@@ -35,7 +35,7 @@ if os.fork() == 0:
         os._exit(1)
 theirs.close()
 try:
-    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "answer": 1000}))
+    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": [], "contexts": [], "answer": 1000, "tools": []}))
 except BrokenPipeError:  # it has ended by now; what it said is there
     pass
 print(ours.recv(10_000)[4:].decode())

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mahtab_tui.bus import records, tags
+from mahtab_tui.session import searches
 from tests.integration.sessions import Opened
 
 LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"
@@ -101,7 +104,37 @@ def test_a_long_answer_is_all_there(open_session: Callable[..., Opened]) -> None
 
 def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
     it = open_session({"error": "The model is not at home."})
-    assert "RuntimeError: The model is not at home." in ask(it, "rlm('Find the needles', log)")
+    code = "try:\n    rlm('Find the needles', log)\nexcept SearchFailed as error:\n    failed = error\n    print(error.tree.state)\n    raise"
+    said = ask(it, code)
+    assert said.startswith("error\n")
+    assert "\nSearchFailed: The model is not at home.\n" in said
+    it.session.submit("python", "import pickle; isinstance(failed, RuntimeError), pickle.loads(pickle.dumps(failed)).log == failed.log")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(True, True)\n"
+
+
+def test_the_tree_and_the_log_of_a_search_are_data_also_when_they_are_large(
+    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = open_session(PART, HAND_DOWN)
+    assert ask(it, "found = rlm('Find the needles', log)\nprint(found.tree)").count("done: Count them here -> five") == 4
+    it.session.submit("python", "[call.chars for call in found.tree.calls], len(found.log), found.tree.model_calls")
+    begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
+    logged = len([record for record in it.store.records if record.attrs.get("tree")])
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == f"({[attrs['chars'] for attrs in begun[1:]]}, {logged}, 5)\n"
+    monkeypatch.setattr(searches, "_LARGE", 10)
+    it.session.submit("python", "late = rlm('Find the needles', log)\ncallable(late._packed), len(late.tree.calls), late._packed[:0]")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "(True, 4, b'')\n"
+
+
+def test_several_contexts_have_names_in_a_cell(open_session: Callable[..., Opened]) -> None:
+    it = open_session({"text": "```python\nFINAL([contract[:9], mails[1], grep('needle')[0]])\n```"})
+    it.session.submit("python", "found = rlm('Which?', contract='A contract.' * 3000, mails=['one', 'two needles'])\nprint(found)\nfound.spans")
+    said = it.store.wait(tags.USER_REPL_OUT, cell=1).text
+    assert '["A contrac", "two needles", "two needles"]' in said
+    assert "Span(0, 11, 'mails')" not in said
+    assert "Span(4, 15, 'mails')" in said
+    it.session.submit("python", "rlm('Which?', modle='a text')")
+    assert "There is no option 'modle'; did you mean 'model'?" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
 
 
 def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Opened]) -> None:

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from mahtab_tui.session.lasting_effects import lasting_effect
+from mahtab_tui.session.lasting_effects import lasting_effect, tools_of_searches
 
 LASTING = {
     "open('x', 'w')": "open",
@@ -30,6 +30,8 @@ LASTING = {
     "def later():\n    shutil.rmtree('x')": "shutil",
     "exec(text)": "exec",
     "await client.send(1)": ".send",
+    "rlm('which?', text, tools=[pay])": "a function given to rlm()",
+    "await mahtab_tui.arlm('which?', text, **options)": "a function given to rlm()",
     "!pip install x": "a line that is not plain Python",
     "%cd /": "a line that is not plain Python",
     "x = 1 +": "a line that is not plain Python",
@@ -47,6 +49,7 @@ NOT_LASTING = [
     "df = df.rename(columns={'a': 'b'}).drop(columns='c')\ndf.eval('a + b')",
     "items.append(1)\nsignal = np.sin(t)",
     "await something",
+    "rlm('which?', text, max_turns=3)\nlayout(tools=['pan', 'zoom'])",
 ]
 
 
@@ -65,3 +68,17 @@ def test_code_that_python_would_warn_about_warns_nobody() -> None:
         warnings.simplefilter("always")
         assert lasting_effect("'\\d' is 1") == ""
     assert caught == []
+
+
+@pytest.mark.parametrize(
+    ("code", "tools"),
+    [
+        ("x = rlm('which?', text, tools=[pay, bank.transfer])\nawait arlm('who?', text, tools=mine)", "[pay, bank.transfer], mine"),
+        ("rlm('which?', text)\ntools = [pay]", ""),
+        ("layout(tools=[pay])", ""),
+        ("rlm('which?', text, tools=[pay]", ""),
+        (f"rlm('which?', text, tools=[{'pay, ' * 50}])", "[" + "pay, " * 15 + "pay,…"),
+    ],
+)
+def test_functions_that_a_search_may_call_are_named(code: str, tools: str) -> None:
+    assert tools_of_searches(code) == tools

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.search.search import SearchAnswer
+from mahtab_tui.search.callers import SearchAnswer
 from tests.recursion_scripts import Bench, Seat, TurnStatusError, code
 from tests.waiting import wait_for
 

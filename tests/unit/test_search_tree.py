@@ -170,6 +170,12 @@ def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
     check(folded(records))
 
 
+def test_a_call_that_replaces_itself_is_a_call() -> None:
+    records = list(STORY)
+    records[0] = records[0].changed(replaces="1")
+    assert shape(folded(records)) == shape(folded(STORY))
+
+
 def test_an_event_of_a_newer_version_is_no_record() -> None:
     assert decode(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}, 1.0) is None
 

@@ -34,6 +34,19 @@ class ContextError(Exception):
     """A context cannot be searched; the message is a sentence saying why."""
 
 
+class NamedContext(NamedTuple):
+    """One of several contexts, in the text that joins them."""
+
+    name: str
+    kind: str
+    """``str``, ``list`` or ``dict``."""
+    start: int
+    end: int
+    parts: tuple[tuple[str, int, int], ...] = ()
+    """As in `ContextText`, in the whole text."""
+    about: str = ""
+
+
 class ContextText(NamedTuple):
     """The text of a context, with notices for the user."""
 
@@ -46,6 +59,8 @@ class ContextText(NamedTuple):
     about: str = ""
     """What is known about it besides its size."""
     notices: tuple[str, ...] = ()
+    contexts: tuple[NamedContext, ...] = ()
+    """If there are several by name: then it is a ``dict`` of them."""
 
 
 def take(given: Any) -> ContextText:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 from .host import Host
 from .readable import readable
@@ -13,6 +14,8 @@ from .stdlib import late_import
 
 if TYPE_CHECKING:
     from .answers import Answer
+    from .contexts import ContextText
+    from .logged import Packed
 
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
@@ -20,11 +23,15 @@ _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 
 def rlm(
     query: str,
-    context: Any,
+    context: Any = None,
     *,
     returns: Any = None,
     model: str | None = None,
     sub_model: str | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    temperature: float | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
     max_depth: int | None = None,
     max_turns: int | None = None,
     max_calls: int | None = None,
@@ -38,26 +45,37 @@ def rlm(
     concurrency: int | None = None,
     yes: bool = False,
     raw: bool = False,
+    **contexts: Any,
 ) -> Answer:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
-    context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
+    context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame. Several may be given
+    by names of their own, which are then variables of the model's code: rlm(query, contract=a, mails=b).
     returns: the form of the answer's .value, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent back
-    to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage and .spans.
+    to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
+    calls, as data) and .log (the events).
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
+    tools: your functions that the model's code may call, here and with your rights, without asking again; each call has a thread of its
+    own. Arguments and results are plain data. The model is told their signatures and docstrings.
+    temperature, top_p, seed: how the models choose their words, as far as they take these options.
     max_depth (3), max_turns (20): how deep it calls itself, and how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
     max_answer (1,000,000): how many characters the answer may have.
-    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls.
-    small (20,000): texts of at most so many characters are given to the model whole. ask_above (50): sub-calls that are not asked about.
+    max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
+    its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
+    ask_above (50): sub-calls that are not asked about.
     concurrency: model calls at a time. yes: allow any number of sub-calls without asking.
     raw: return the answer as the model wrote it, with escape sequences that could drive a terminal.
-    The pane "recursion" shows the search; Escape stops it. Raises RuntimeError if there is no answer.
+    The pane "recursion" shows the search; Escape stops it. Raises SearchFailed, a RuntimeError that has .tree and .log, if there is no
+    answer, and RuntimeError if it cannot run.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = {
         "model": model,
         "sub_model": sub_model,
+        "temperature": temperature,
+        "top_p": top_p,
+        "seed": seed,
         "max_depth": max_depth,
         "max_turns": max_turns,
         "max_calls": max_calls,
@@ -70,36 +88,61 @@ def rlm(
         "ask_above": ask_above,
         "concurrency": concurrency,
     }
-    contexts = late_import(f"{__package__}.contexts")
     try:
-        taken = contexts.take(context)
-    except contexts.ContextError as error:
+        taken = late_import(f"{__package__}.named_contexts").take_all(context, contexts, late_import("inspect").signature(rlm).parameters)
+    except late_import(f"{__package__}.contexts").ContextError as error:
         raise RuntimeError(str(error)) from None
     for notice in taken.notices:
         print(notice)
-    answers = late_import(f"{__package__}.answers")
     options = {name: value for name, value in given.items() if value is not None}
-    asked = {"kind": taken.kind, "parts": taken.parts, "about": taken.about, "options": options, "yes": bool(yes), "raw": bool(raw)}
     tree = _TREE.get() or _new_tree()
+    with late_import(f"{__package__}.serving_tools").serving(tree, tools) as described:
+        about = {"kind": taken.kind, "parts": taken.parts, "about": taken.about, "contexts": taken.contexts, "tools": described}
+        asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
+        answer = _answered(str(query), returns, asked, taken, bool(raw))
+    readable(answer, "markdown")
+    return answer
+
+
+def _answered(query: str, returns: Any, asked: dict[str, Any], taken: ContextText, raw: bool) -> Answer:
+    """Have the host search until the answer has the form that the caller wants."""
+    answers = late_import(f"{__package__}.answers")
     files: list[str] = []
 
     def search(query: str) -> Any:
         """Run the search; a second time without the text, which the host still has."""
         file = "" if files else _written(taken.text)
         files.append(file)
-        result = Host.call("rlm", {**asked, "query": query, "file": file, "tree": tree})
-        return answers.Result(**{**result, "usage": answers.SearchUsage(*result["usage"]), "spans": tuple(map(tuple, result["spans"]))})
+        result = Host.call("rlm", {**asked, "query": query, "file": file})
+        log = _log(result.pop("packed"), asked["tree"])
+        if "failed" in result:
+            raise late_import(f"{__package__}.logged").SearchFailed(result["failed"], log, taken.contexts)
+        usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
+        return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
 
     try:
-        answer: Answer = answers.answered(str(query), returns, search, (RuntimeError,), raw=raw)
+        answer: Answer = answers.answered(query, returns, search, (RuntimeError,), raw=raw, contexts=taken.contexts)
     finally:
         with contextlib.suppress(FileNotFoundError, IndexError):  # the host has read it
             os.unlink(files[0])
-    readable(answer, "markdown")
     return answer
 
 
-async def arlm(query: str, context: Any, **options: Any) -> Answer:
+def _log(sent: str | None, tree: str) -> Packed:
+    """Return a log that the host has sent, or the way to get it."""
+
+    def fetch() -> bytes:
+        return _decoded(Host.call("rlm_log", {"tree": tree}))
+
+    return fetch if sent is None else _decoded(sent)
+
+
+def _decoded(log: str) -> bytes:
+    data: bytes = late_import("base64").b64decode(log)
+    return data
+
+
+async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
     """The same as rlm, to be awaited; with asyncio.gather several searches run at once. Cancelling it stops the search.
 
     Example: first, second = await asyncio.gather(arlm("Who?", a), arlm("Who?", b, returns=list[str])).

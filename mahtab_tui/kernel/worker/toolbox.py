@@ -120,6 +120,9 @@ def install(call_host: CallHost) -> None:
     Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
+    failed: Any = late_import(f"{__package__}.logged").SearchFailed
+    builtins.__dict__["SearchFailed"] = failed
+    failed.__module__ = "builtins"  # so that tracebacks and stored variables know it by the name that code uses
     shell.install(call_host)
 
 

@@ -83,6 +83,8 @@ class ApprovalRow(AskingRow[Approval]):
         self._code = WaitingCode(id="waiting")
         self._has_code = False
         """Whether the row shows the code."""
+        self._tools = ""
+        """The functions that the code hands to the model of a search."""
         self._unread: Action | None = None
         """The answer that was given before the end of the code was visible; it counts when it is given again."""
 
@@ -111,6 +113,7 @@ class ApprovalRow(AskingRow[Approval]):
             self.set_class(role == _role(record), role)
         self._chips.offer([chip for chip in _CHIPS if record.is_code is not False or chip.answer not in _CODE_ONLY])
         self._has_code, self._unread = False, None
+        self._tools = _tools_of_searches(record.text)
         self._code.show(record.text.strip("\n"))
         self._show("chips")
 
@@ -158,6 +161,8 @@ class ApprovalRow(AskingRow[Approval]):
             parts.append((_HINTS[self._part], "$muted"))
         if record.why and self._part == "chips":
             parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
+        if self._tools:
+            parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
         if hidden := {symbol for _, symbol in places(record.text)}:
             parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
         if way := self._way_here():
@@ -215,6 +220,14 @@ class ApprovalRow(AskingRow[Approval]):
             return
         if self._part == "edited" and (code := event.text.rstrip()):  # else the key came twice, and other code waits now
             self._decide("run", code=code)
+
+
+def _tools_of_searches(code: str) -> str:
+    if "tools" not in code:  # so that nothing is loaded for it
+        return ""
+    from mahtab_tui.session.lasting_effects import tools_of_searches
+
+    return tools_of_searches(code)
 
 
 def _role(record: Approval) -> str:

@@ -250,3 +250,11 @@ async def test_a_draft_has_the_focus_when_the_window_has_it_again(pilot: Pilot[N
     await write(pilot, "y")
     assert app_of(pilot).editor.text == "halfy"
     assert app_of(pilot).said == []
+
+
+async def test_code_that_gives_functions_to_a_search_says_so(pilot: Pilot[None]) -> None:
+    await ask(pilot, "rlm('Which invoices are due?', mails, tools=[pay])")
+    assert "the search may call [pay] without asking again" in about(pilot)
+    await pilot.press("y")
+    await ask(pilot, "rlm('Which invoices are due?', mails)", request="2")
+    assert "may call" not in about(pilot)

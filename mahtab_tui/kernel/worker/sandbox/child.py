@@ -68,7 +68,8 @@ def _serve(context: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
     about = jobs.get()
-    names: dict[str, Any] = make_names(context, about["kind"], [tuple(part) for part in about["parts"]], connection, about["answer"])
+    parts = [tuple(part) for part in about["parts"]]
+    names: dict[str, Any] = make_names(context, about["kind"], parts, connection, about["answer"], contexts=about["contexts"], tools=about["tools"])
     turns = Turns(names, connection, interrupts)
     connection.ready()
     while True:

@@ -15,6 +15,7 @@ from .grounds import Grounds
 from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
 from .parts import Failure, Final, Part, SubAnswer, answer_of, place_of, places_of
+from .tools import tool_function
 from .touches import MOST_A_CALL, Touches, merge
 from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
@@ -24,18 +25,29 @@ FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "F
 
 
 def make_names(
-    text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: EngineHost, longest_answer: int = ANSWER_LIMIT
+    text: str,
+    kind: str,
+    parts: Sequence[tuple[str, int, int]],
+    host: EngineHost,
+    longest_answer: int = ANSWER_LIMIT,
+    *,
+    contexts: Sequence[Any] = (),
+    tools: Sequence[tuple[str, str, str]] = (),
 ) -> dict[str, object]:
     """Make the names for one text.
 
     kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
-    longest_answer: the most characters of FINAL.
+    longest_answer: the most characters of FINAL. contexts: name, kind, start, end and parts of each of the caller's contexts, if they have
+    names. tools: name, signature and documentation of the functions that the caller answers.
     """
     functions = SandboxFunctions(text, host, numbered=kind == "str", longest_answer=longest_answer)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     aliases = Aliases(functions)
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
-    names["context"] = text if kind == "str" else functions.documents(kind, parts)
+    names["context"] = whole = text if kind == "str" else functions.documents(kind, parts)
+    for name, its_kind, _, _, its_parts, _ in contexts:
+        names[name] = whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
+    names.update({name: tool_function(host, name, signature, doc) for name, signature, doc in tools})
     return names
 
 
@@ -51,7 +63,7 @@ class SandboxFunctions:
         self._touches = Touches(host)
         self._grounds = Grounds(text)
 
-    def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> object:
+    def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         """Return the documents of a text as a list or a dict."""
         found = self._parts((start, end) for _, start, end in parts)
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found

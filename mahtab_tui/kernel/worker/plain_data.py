@@ -1,0 +1,67 @@
+"""Data that passes between a sandbox and the caller's process: numbers, text, lists and dicts by text, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_DEEPEST = 20
+_MOST = 1_000_000
+"""Characters of all texts, with one for each value."""
+
+
+class NotPlainError(TypeError):
+    """A value is not plain data; the message is a sentence saying which."""
+
+
+def plain_data(value: object, what: str) -> Any:
+    """Return a copy that consists of None, bool, int, float, str, list and dict. what: what it is, for the message. Raises `NotPlainError`."""
+    return _Copy(what).of(value, 0)
+
+
+class _Copy:
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._left = _MOST
+
+    def of(self, value: Any, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise NotPlainError(f"{self._what} is nested more than {_DEEPEST} levels deep.")
+        self._take(1)
+        if value is None or value is True or value is False:
+            return value
+        if isinstance(value, str):
+            self._take(len(value))
+            return str.__str__(value)
+        if isinstance(value, int):
+            return self._whole(value)
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise NotPlainError(f"{self._what} has {float(value)} in it, which is no number.")
+            return float(value)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [self.of(item, depth + 1) for item in value]
+        if isinstance(value, Mapping):
+            return {self._key(name): self.of(item, depth + 1) for name, item in value.items()}
+        if hasattr(type(value), "__index__"):  # the whole numbers of other libraries
+            return self._whole(value.__index__())
+        raise NotPlainError(
+            f"{self._what} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
+        )
+
+    def _key(self, name: object) -> str:
+        if not isinstance(name, str):
+            raise NotPlainError(f"{self._what} has a dict in it with a key that is no text, but a {type(name).__name__}.")
+        self._take(len(name))
+        return str.__str__(name)
+
+    def _whole(self, value: int) -> int:
+        if value.bit_length() > 4_000:
+            raise NotPlainError(f"{self._what} has a number in it that is too long.")
+        return int(value)
+
+    def _take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise NotPlainError(f"{self._what} has more than {_MOST:,} characters.")

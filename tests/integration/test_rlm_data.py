@@ -1,0 +1,208 @@
+"""What `rlm` takes and gives besides one text and its answer: several contexts, sampling, the tree and the log, searches that share a server."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import mahtab_tui
+from mahtab_tui.bus import codec, tags
+from mahtab_tui.kernel.worker.answers import Answer
+from mahtab_tui.kernel.worker.contexts import ContextError
+from mahtab_tui.kernel.worker.logged import SearchFailed
+from mahtab_tui.kernel.worker.search_log import unpacked
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.search_lines import PLAIN
+from mahtab_tui.search import kept_log
+from mahtab_tui.search.api import Searcher, rlm
+from mahtab_tui.search.kept_log import KeptLog
+from mahtab_tui.search.log import read_log
+from tests.integration.test_rlm import LOG, SEARCH, python, scripted
+from tests.recursion_scripts import ScriptedModel, Story
+
+
+def test_an_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
+    answer = rlm("how many errors?", LOG, model=scripted(SEARCH), log=tmp_path / "log.jsonl")
+    written = [codec.as_json(record) for record in read_log(tmp_path / "log.jsonl").records]
+    assert answer.log == written
+    tree = answer.tree
+    assert tree is not None
+    assert (tree.query, tree.state, tree.answer, tree.model_calls) == ("how many errors?", "done", "20", 6)
+    assert [call.answer for call in tree.calls] == ["5"] * 4
+    assert [call.id for call in tree] == ["1", "1.1", "1.2", "1.3", "1.4"]
+    assert "parts = partition(4)" in tree.turns[0].code
+    assert tree.turns[0].output.startswith(f"{len(LOG)} ")
+    assert str(tree).splitlines()[1] == "  1.1 done: count -> 5"
+    for same in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
+        assert (same, type(same), same.tree, same.usage, same.spans) == (answer, Answer, tree, answer.usage, answer.spans)
+
+
+def test_an_answer_that_was_corrected_has_its_last_tree() -> None:
+    answers = [python("FINAL('twenty')"), python("FINAL(20)")]
+    answer = rlm("how many?", LOG, model=ScriptedModel(reply=lambda messages: answers.pop(0)), returns=int)
+    assert answer.tree is not None
+    assert (answer.value, answer.tree.id, answer.tree.model_calls, len(answer.log)) == (20, "2", 1, 14)
+
+
+def test_a_search_that_fails_carries_its_tree() -> None:
+    with pytest.raises(mahtab_tui.SearchFailed) as failed:
+        rlm("what?", LOG, model=scripted({"what?": python("print(1)")}), max_calls=1)
+    tree = failed.value.tree
+    assert tree is not None
+    assert (tree.state, tree.answer) == ("error", str(failed.value))
+    again = pickle.loads(pickle.dumps(failed.value))
+    assert (str(again), again.tree, type(again)) == (str(failed.value), tree, SearchFailed)
+    assert SearchFailed("why").tree is None
+
+
+def test_a_log_takes_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=story.append)
+    events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
+    monkeypatch.setattr(kept_log, "_AT_ONCE", 1_000)
+    log = KeptLog()
+    for event in story:
+        log.add(event)
+    assert unpacked(log.packed()) == [codec.as_json(event) for event in events], "in several portions"
+    monkeypatch.setattr(kept_log, "MOST", 3_000)
+    log = KeptLog()
+    for event in story * 50:
+        log.add(event)
+    kept = unpacked(log.packed())
+    assert len(kept) < 30
+    assert kept[-1]["text"] == "The log ends here: the search had too many events."
+
+
+CONTRACT = "".join(f"§ {number} The tenant pays.\n" for number in range(1_000)) + "§ 1000 Cats are allowed.\n"
+MAILS = ["Dear landlord,\nmay I have a cat?", "No.\n", "Cats are forbidden, says the landlord.\n"]
+
+
+def test_several_contexts_are_variables_and_spans_say_which_they_are_of() -> None:
+    told: list[Any] = []
+
+    def reply(messages: Sequence[Any]) -> str:
+        told[:] = messages
+        return python("a, b = contract.splitlines()[-1], mails[2]\nFINAL([peek(24, contract.find('§ 1000')), mails[2], len(context['mails'])])")
+
+    answer = rlm("Are cats allowed?", contract=CONTRACT, mails=MAILS, model=ScriptedModel(reply=reply), returns=list[str | int])
+    assert answer.value == ["§ 1000 Cats are allowed.", MAILS[2], len("\n".join(MAILS))]
+    start = CONTRACT.index("§ 1000")
+    assert [(span.context, CONTRACT[span.start : span.end]) for span in answer.spans[:1]] == [("contract", "§ 1000 Cats are allowed.")]
+    assert answer.spans[0] == (start, start + 24), "it is a pair, too"
+    assert [(span.context, "\n".join(MAILS)[span.start : span.end]) for span in answer.spans[1:]] == [("mails", MAILS[2])]
+    assert answer.tree is not None
+    assert answer.tree.spans == answer.spans
+    system, first = (str(message.content) for message in told[:2])
+    assert "- contract: a str that also has .start" in system
+    assert "- mails: a list of 3 strings, each a str that also has" in system
+    assert f"contract is a str of {len(CONTRACT):,} characters in" in first
+    assert "mails is a list of 3 documents, together" in first
+    assert CONTRACT[:200] in first
+    assert "says the landlord." in first
+
+
+def test_contexts_of_all_kinds_go_together_and_to_sub_calls() -> None:
+    code = "FINAL([type(table).__name__, table['b'], notes, llm('read', notes), llm_map('read', list(table.values()))[1]])"
+    model = ScriptedModel(reply=lambda messages: "read" if PLAIN in str(messages[0].content) else python(code))
+    answer = rlm("what?", table={"a": "one " * 9_000, "b": "two"}, notes=b"bytes", model=model, returns=list[str])
+    assert answer.value == ["dict", "two", "bytes", "read", "read"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "There is nothing to search"),
+        ({"context": "a", "mails": "b"}, "Give one context, or all of them by name"),
+        ({"grep": "a"}, "a search has that name already"),
+        ({"list": "a"}, "Python has that name already"),
+        ({"_a": "a"}, "begins with an underscore"),
+        ({"max_call": "a"}, "no option 'max_call'; did you mean 'max_calls'"),
+        ({"tree": 7}, "tree, which is no option and so a context: A value of type int"),
+        ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
+    ],
+)
+def test_contexts_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ContextError, match=said):
+        rlm("what?", model="demo", **given)
+
+
+class SampledModel(ScriptedModel):
+    """Takes a temperature and a seed."""
+
+    used: ClassVar[list[tuple[float | None, int | None]]] = []
+
+    temperature: float | None = None
+    seed: int | None = None
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> Any:
+        self.used.append((self.temperature, self.seed))
+        async for chunk in super()._astream(*args, **kwargs):
+            yield chunk
+
+
+def test_sampling_options_go_to_models_that_take_them() -> None:
+    SampledModel.used.clear()
+    model = SampledModel(reply=lambda messages: python("FINAL(1)"))
+    with Searcher(model=model, temperature=0.5) as searcher:
+        searcher.rlm("what?", LOG)
+        searcher.rlm("what?", LOG, temperature=0, seed=7)
+    rlm("what?", LOG, model=model)
+    assert SampledModel.used == [(0.5, None), (0, 7), (None, None)]
+    with pytest.raises(ModelError, match="scripted takes no top_p"):
+        rlm("what?", LOG, model=model, top_p=0.9)
+    with pytest.raises(ModelError, match="demo takes no temperature"):
+        rlm("what?", LOG, model="demo", temperature=0.1)
+    with pytest.raises(ValueError, match=r"seed must be a whole number, not 0\.5"):
+        rlm("what?", LOG, model=model, seed=0.5)  # type: ignore[arg-type]
+
+
+def test_a_searcher_keeps_its_server_and_tells_each_caller_of_its_own_search() -> None:
+    who = python("import os\nFINAL(os.getppid())")
+    stories = [Story(), Story()]
+    with Searcher(model=scripted({"what?": who, "how many errors?": SEARCH["how many errors?"], "count": SEARCH["count"]}), max_calls=50) as searcher:
+        first = searcher.rlm("what?", LOG, on_event=stories[0].append)
+        second = searcher.rlm("what?", LOG, on_event=stories[1].append)
+        assert first == second, "the same process makes the sandboxes"
+        assert first.tree != second.tree
+        assert all(len({event.attrs["tree"] for event in story if "tree" in event.attrs}) == 1 for story in stories)
+
+        async def several() -> list[Answer]:
+            return await asyncio.gather(*(searcher.arlm("how many errors?", LOG) for _ in range(3)))
+
+        assert asyncio.run(several()) == ["20"] * 3
+        with pytest.raises(mahtab_tui.SearchFailed, match="budget of 1 model call"):
+            searcher.rlm("how many errors?", LOG, max_calls=1)
+    with pytest.raises(mahtab_tui.SearchFailed, match="was stopped"):
+        searcher.rlm("what?", LOG)
+    with pytest.raises(TypeError, match="Searcher has no option 'max_call'"):
+        Searcher(max_call=3)
+    assert os.getpid() != int(first)
+
+
+def test_one_search_of_a_searcher_is_cancelled_and_the_others_go_on() -> None:
+    story = Story()
+
+    async def reply(messages: Sequence[Any]) -> str:
+        if "endless" in str(messages[1].content):
+            await asyncio.Event().wait()
+        return python("FINAL(1)")
+
+    async def program(searcher: Searcher) -> str:
+        endless = asyncio.ensure_future(searcher.arlm("endless", LOG, on_event=story.append))
+        while not story.of(tags.RLM_CALL, event="turn"):
+            await asyncio.sleep(0.01)
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        return await searcher.arlm("what?", LOG)
+
+    with Searcher(model=ScriptedModel(reply=reply)) as searcher:
+        assert asyncio.run(program(searcher)) == "1"
+    assert story.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"

@@ -1,0 +1,99 @@
+"""Functions of a cell that its search calls: they run in the kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.session.search_tools import KernelTools, described_tools
+from tests.integration.sessions import Opened
+from tests.integration.test_session_search import LOG
+
+DEFINED = """
+import os, time
+found = []
+def note(line: str) -> int:
+    "Keep a line, and return how many there are."
+    found.append(line)
+    print("noted", line[:7])
+    return len(found)
+def kernel() -> int:
+    return os.getpid()
+def hang() -> None:
+    print("hangs", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+
+
+def run(it: Opened, code: str, cell: int = 3) -> str:
+    it.session.submit("python", code)
+    return it.store.wait(tags.USER_REPL_OUT, cell=cell).text
+
+
+def opened(open_session: Callable[..., Opened], code: str) -> Opened:
+    it = open_session({"text": f"```python\n{code}\n```"})
+    it.session.submit("python", LOG)
+    it.session.submit("python", DEFINED)
+    return it
+
+
+def test_they_run_in_the_kernel_and_change_its_variables(open_session: Callable[..., Opened]) -> None:
+    it = opened(open_session, "FINAL([*(note(hit) for hit in grep('needle')), kernel()])")
+    said = run(it, "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]")
+    assert said.endswith("True\n")
+    assert said.count("noted line") == 6
+    assert run(it, "found[1], [t.name for t in __import__('threading').enumerate() if 'tool' in t.name]", 4) == "('line 1007 needle', [])\n"
+
+
+def test_errors_are_text_and_what_cannot_be_a_tool_is_a_sentence(open_session: Callable[..., Opened]) -> None:
+    it = opened(open_session, "try:\n    note()\nexcept Exception as error:\n    FINAL(error)")
+    assert "note failed: TypeError: note() missing 1 required positional argument: 'line'" in run(it, "rlm('Note', log, tools=[note])")
+    assert "a tool cannot be named '<lambda>'" in run(it, "rlm('Note', log, tools=[lambda: 1])", 4)
+
+
+def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(open_session: Callable[..., Opened]) -> None:
+    it = opened(open_session, "hang()")
+    it.session.submit("python", "rlm('Hang', log, tools=[hang])")
+    it.store.wait(tags.RLM_REPL_IN)
+    assert it.session.stop() == "cell"
+    it.store.wait(tags.USER_REPL_OUT, cell=3, status="interrupted")
+    assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
+    code = "while any('hang' in t.name for t in __import__('threading').enumerate()): time.sleep(0.01)\n'over'"
+    assert run(it, code, 4) == "'over'\n"
+
+
+def test_a_kernel_that_is_killed_meanwhile_ends_the_calls(open_session: Callable[..., Opened]) -> None:
+    it = opened(open_session, "try:\n    hang()\nexcept Exception as error:\n    FINAL(error)")
+    it.session.submit("python", "rlm('Hang', log, tools=[hang, kernel])")
+    it.store.wait(tags.RLM_REPL_IN)
+    pid = it.session.kernel.info().pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    assert it.store.wait(tags.RLM_FINAL).attrs["state"] in ("stopped", "done")
+
+
+def test_a_kernel_is_not_believed() -> None:
+    got: list[Any] = []
+    tools = KernelTools()
+    tools.start(1, "note", ["x"], {}, got.append)
+    assert tools.next() == {"call": 1, "name": "note", "args": ["x"], "kwargs": {}}
+    tools.done(2, {"value": 1})
+    tools.done("1", {"value": 1})
+    tools.done([], None)
+    assert got == []
+    tools.done(1, "no mapping")
+    tools.done(1, {"value": 1})
+    assert got == [{"error": "The kernel did not answer."}]
+    tools.start(2, "note", [], {}, got.append)
+    tools.end()
+    tools.start(3, "note", [], {}, got.append)
+    assert [result["error"] for result in got[1:]] == ["The cell that has the function has ended."] * 2
+    assert [tools.next() for _ in range(3)][-1] is None
+    with pytest.raises(ValueError, match="a search has that name already"):
+        described_tools([("grep", "", "")])
