@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mahtab_tui.cli.printing import say
+from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model, get_llm
 from mahtab_tui.sandbox.base import SandboxError
-from mahtab_tui.search.api import SearchFailed, rlm
+from mahtab_tui.search.api import rlm
 from mahtab_tui.search.bench.score import HEADING, Score, row, score
 from mahtab_tui.search.bench.tasks import make
 from mahtab_tui.settings.model import Settings

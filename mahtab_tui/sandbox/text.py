@@ -79,23 +79,32 @@ class Text:
     def slice(self, start: int, end: int) -> Text:
         """Return a part of it that knows where it comes from. Out-of-range indices are cut, as in Python."""
         start, end = max(0, start), min(end, len(self.text))
-        return Text(self.text[start:end], origin=tuple(piece._replace(start=piece.start - start) for piece in self._pieces(start, end)))
+        return Text(self.text[start:end], origin=tuple(piece._replace(start=piece.start - start) for piece in self.pieces(start, end)))
 
     def joined(self, spans: Sequence[Span]) -> Text:
         """Join parts of it by line breaks; each knows where it comes from."""
         texts, pieces, place = [], [], 0
         for start, end in spans:
             texts.append(self.text[start:end])
-            pieces += [piece._replace(start=place + piece.start - start) for piece in self._pieces(start, end)]
+            pieces += [piece._replace(start=place + piece.start - start) for piece in self.pieces(start, end)]
             place += end - start + 1
         return Text("\n".join(texts), origin=tuple(pieces))
 
+    def made(self, text: str, runs: Sequence[tuple[int, int, int]]) -> Text:
+        """Return a text that code has made. runs: where each part of this text is in it, how long it is, and where it is here."""
+        origin = [
+            TextRun(start + piece.start - place, piece.root, piece.length)
+            for start, length, place in runs
+            for piece in self.pieces(place, place + length)
+        ]
+        return Text(text, origin=tuple(origin))
+
     def to_root(self, spans: Sequence[Span]) -> list[Span]:
         """Convert spans of this text to spans of the root's text. Text that code has made has none."""
-        return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self._pieces(start, end)]
+        return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self.pieces(start, end)]
 
-    def _pieces(self, start: int, end: int) -> Iterator[TextRun]:
-        """Yield the runs between two places, cut to them."""
+    def pieces(self, start: int, end: int) -> Iterator[TextRun]:
+        """Yield the runs between two places of it, cut to them."""
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
         for piece in self.origin[first : bisect_left(self.origin, end, key=lambda piece: piece.start)]:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)

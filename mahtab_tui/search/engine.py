@@ -265,14 +265,14 @@ class Engine:
         """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
         if self._begun + len(request.parts) > _NODES:
             raise CallRefusedError(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
-        made = sum(size_of(part) for part in request.parts if isinstance(part, str))
+        made = sum(size_of(part.text) for part in request.parts if isinstance(part, Text))
         made += sum(map(size_of, {id(query): query for query in request.queries}.values()))
         if self._made + made > _MADE:
             raise CallRefusedError(
                 f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
                 " Hand on parts of `context` as they are, or less text."
             )
-        sources = [NodeSource(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
+        sources = [NodeSource(part) if isinstance(part, Text) else self._source(text, part) for part in request.parts]
         try:  # check first: nodes that are bound to fail would hold their texts
             self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
             if request.plain and not request.many:

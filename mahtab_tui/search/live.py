@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.sandbox.text import Span, Text, TextRun
 from mahtab_tui.search.findings import Findings
 from mahtab_tui.search.models import Model
 
@@ -50,6 +50,15 @@ class NodeSource(NamedTuple):
         if self.places is None:
             return self.text
         return self.text.slice(*self.places[0]) if len(self.places) == 1 else self.text.joined(self.places)
+
+    @property
+    def runs(self) -> list[TextRun]:
+        """Which runs of the node's text are runs of the root's text, in order."""
+        runs, place = [], 0
+        for start, end in ((0, len(self.text.text)),) if self.places is None else self.places:
+            runs += [run._replace(start=run.start - start + place) for run in self.text.pieces(start, end)]
+            place += end - start + 1
+        return runs
 
     @property
     def chars(self) -> int:

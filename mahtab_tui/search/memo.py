@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from mahtab_tui.bus.records import SearchMemo
+from mahtab_tui.sandbox.text import Span, Text, TextRun
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.live import LiveNode, NodeOutcome, NodeSource
 
@@ -20,10 +21,10 @@ class Memo:
     """The answers of one tree, and the questions that nodes are working on."""
 
     def __init__(self) -> None:
-        self._answers: dict[_Question, tuple[str, NodeOutcome]] = {}
-        """The answering node's id, and its outcome."""
+        self._answers: dict[_Question, tuple[str, NodeOutcome, list[TextRun]]] = {}
+        """The answering node's id, its outcome, and where its text is from."""
         # A node waits only for a node of its own depth, or for a plain call, so that no two can wait for each other.
-        self._running: dict[tuple[_Question, int], tuple[str, asyncio.Future[NodeOutcome]]] = {}
+        self._running: dict[tuple[_Question, int], tuple[LiveNode, asyncio.Future[NodeOutcome]]] = {}
 
     async def answer(self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]], events: Events) -> NodeOutcome:
         """Return the answer of an equal node, also of one that still runs; otherwise do the work. A retry always does its own work."""
@@ -33,18 +34,19 @@ class Memo:
         place = (question, -1 if node.kind == "llm" else node.depth)
         while not node.replaces:
             if question in self._answers:
-                other, outcome = self._answers[question]
-                events.send(SearchMemo(node=node.id, of_node=other))
-                return outcome
+                name, outcome, runs = self._answers[question]
+                events.send(SearchMemo(node=node.id, of_node=name))
+                return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
             if place not in self._running:
                 break
             other, future = self._running[place]
+            runs = other.source.runs
             outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # if the other one was stopped, this one goes on
-                events.send(SearchMemo(node=node.id, of_node=other))
-                return outcome
+                events.send(SearchMemo(node=node.id, of_node=other.id))
+                return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
         future = asyncio.get_running_loop().create_future()
-        self._running[place] = (node.id, future)
+        self._running[place] = (node, future)
         outcome = NodeOutcome("", "stopped")
         try:
             outcome = await work(node)
@@ -54,12 +56,23 @@ class Memo:
             outcome = NodeOutcome(str(error), "error")
             raise
         finally:
-            if self._running.get(place) == (node.id, future):  # otherwise the node has been run again
+            if self._running.get(place) == (node, future):  # otherwise the node has been run again
                 del self._running[place]
             future.set_result(outcome)
         if outcome.state == "done":
-            self._answers[question] = (node.id, outcome)
+            self._answers[question] = (node.id, outcome, node.source.runs)
         return outcome
+
+
+def _moved(spans: Sequence[Span], old: list[TextRun], new: list[TextRun]) -> Sequence[Span]:
+    """Return spans of the root's text that are in one text as those of an equal text from elsewhere, as far as it is from the root's text."""
+    if old == new:
+        return spans
+    inside = [
+        (max(start, run.root) - run.root + run.start, min(end, run.root + run.length) - run.root + run.start) for start, end in spans for run in old
+    ]
+    text = Text("", origin=tuple(new))
+    return text.to_root([(start, end) for start, end in inside if start < end])
 
 
 async def _digest(source: NodeSource) -> bytes:

@@ -18,13 +18,23 @@ _MAX_MADE = 50_000_000
 _MAX_SPANS = 1_000
 
 
+class FinalAnswer(NamedTuple):
+    """What a node's code has answered."""
+
+    text: str
+    spans: list[Span]
+    """Of the node's text, on which it rests."""
+    answers: list[int]
+    """Numbers of the sub-calls' answers on which it rests."""
+
+
 class Request(NamedTuple):
     """A request for sub-calls."""
 
     queries: tuple[str, ...]
     """One for each part."""
-    parts: tuple[tuple[Span, ...] | str, ...]
-    """Each is a text, or places in the node's text that are handed on together."""
+    parts: tuple[tuple[Span, ...] | Text, ...]
+    """Each is a text that code has made, or places in the node's text that are handed on together."""
     plain: bool
     """Whether it asks for a plain call."""
     many: bool
@@ -38,7 +48,7 @@ def read_call(name: str, args: Any, text: Text) -> Request:
     query = args.get("query")
     if name == "llm":
         part = args.get("part")
-        return Request((_query(query),), (_part(part, text) if part is not None else "",), plain=True, many=False)
+        return Request((_query(query),), (_part(part, text) if part is not None else Text(""),), plain=True, many=False)
     parts, many = args.get("parts"), args.get("map")
     if not isinstance(parts, list) or not isinstance(many, bool) or (not many and len(parts) != 1):
         raise CallRefusedError("The parts must be a list of texts.")
@@ -68,11 +78,13 @@ def read_tool_call(args: Any) -> tuple[str, list[Any], dict[str, Any]]:
         raise CallRefusedError(str(error)) from None
 
 
-def read_final(args: Any, text: Text, longest: int) -> tuple[str, list[Span]] | None:
+def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
     """Check an answer; None if it is invalid, or has more than `longest` characters."""
     if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > longest:
         return None
-    return encodable(args["text"]), read_spans(args.get("spans"), text)
+    answers = args.get("answers")
+    numbers = [number for number in answers[:_MAX_SPANS] if type(number) is int] if isinstance(answers, list) else []
+    return FinalAnswer(encodable(args["text"]), read_spans(args.get("spans"), text), numbers)
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
@@ -98,12 +110,12 @@ def _query(given: Any) -> str:
     return encodable(given)
 
 
-def _part(given: Any, text: Text) -> tuple[Span, ...] | str:
+def _part(given: Any, text: Text) -> tuple[Span, ...] | Text:
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
             _check_length(len(made))
-            return made
+            return text.made(made, _runs(given.get("runs"), made, text))
         if (span := _span(given.get("span"), text)) is not None:
             return (span,)
         spans = given.get("spans")
@@ -113,6 +125,19 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | str:
                 _check_length(sum(end - start for start, end in places))
                 return places
     raise CallRefusedError("A part must be a text.")
+
+
+def _runs(given: Any, made: str, text: Text) -> list[tuple[int, int, int]]:
+    """Return the runs that a text shares with the node's text: where each starts in it, its length, and where it starts in the node's."""
+    runs, end = [], 0
+    for one in given[:_MAX_SPANS] if isinstance(given, list) else ():
+        if not isinstance(one, list) or len(one) != 3 or any(type(number) is not int for number in one):
+            continue
+        start, length, place = one
+        if start >= end and length > 0 and place >= 0 and made[start : start + length] == text.text[place : place + length] != "":
+            runs.append((start, length, place))
+            end = start + length
+    return runs
 
 
 def _check_length(chars: int) -> None:

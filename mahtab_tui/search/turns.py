@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
@@ -17,6 +17,7 @@ from mahtab_tui.search import prompts
 from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline
 from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.coverage import Intervals
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
@@ -32,6 +33,8 @@ _LONG = 60_000
 _WHOLE = 3
 """How many outputs stay as they are then."""
 _NOT_ONE = "There was not enough left for a first call and a last one. {}"
+_MAX_GROUNDS = 4_096
+"""Spans on which one answer may rest."""
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
 _AFTER_FINAL = 0.3
@@ -47,7 +50,7 @@ class SandboxCalls:
     """What code in a sandbox can call: sub-calls, the final answer, and reports of what it has read."""
 
     def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask, limits: Limits, tools: Tools | None) -> None:
-        self.final: tuple[str, list[Span]] | None = None
+        self.final: NodeOutcome | None = None
         self.answered = asyncio.Event()
         self._node = node
         self._text = text
@@ -57,6 +60,8 @@ class SandboxCalls:
         self._longest_answer = limits.answer_at(node.depth)
         self._tools = tools
         self._touches = 0
+        self._answers: list[Sequence[Span]] = []
+        """The parts of the root's text on which each answer of a sub-call rests."""
         self._tool_turn = 0
         self._tool_seconds = 0.0
         """What is left in that turn for its calls of tools."""
@@ -66,8 +71,15 @@ class SandboxCalls:
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
         outcomes = await self._ask(request, self._text)
-        marked = [f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text for outcome in outcomes]
-        return {"answers": [{"text": text, "failed": outcome.failed} for text, outcome in zip(marked, outcomes, strict=True)]}
+        return {"answers": [self._answer(outcome, request.plain) for outcome in outcomes]}
+
+    def _answer(self, outcome: NodeOutcome, plain: bool) -> dict[str, Any]:
+        """Return an answer for the code, and remember what it rests on. A plain call rests on all that it has read, which says something only if that is little."""
+        plain = plain or self._node.depth + 1 >= self._limits.max_depth
+        known = not plain or sum(end - start for start, end in outcome.spans) <= self._limits.small
+        self._answers.append(outcome.spans if known else ())
+        text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
+        return {"text": text, "failed": outcome.failed, "number": len(self._answers)}
 
     async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
@@ -88,7 +100,12 @@ class SandboxCalls:
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         if name == "final" and self.final is None and (final := read_final(args, self._text, self._longest_answer)) is not None:
-            self.final = final
+            rests_on = Intervals(limit=_MAX_TOUCHES)
+            rests_on.add(self._text.to_root(final.spans))
+            for number in final.answers:
+                if 0 < number <= len(self._answers):
+                    rests_on.add(self._answers[number - 1])
+            self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
             self.answered.set()
         elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
             how, spans = touch
@@ -185,8 +202,7 @@ class Exploration:
                 continue
             result = await self._run_code(turn, await starting, found.code, calls)
             if calls.final is not None:
-                answer, spans = calls.final
-                return NodeOutcome(answer, "done", text.to_root(spans)), ""
+                return calls.final, ""
             self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
             self._tell(result, prompts.turn_message(result, left, cut=found.cut))

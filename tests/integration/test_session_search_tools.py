@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.session.search_tools import KernelTools, described_tools
 from tests.integration.sessions import Opened
 from tests.integration.test_session_search import LOG
+from tests.waiting import wait_for
 
 DEFINED = """
 import os, time
@@ -76,6 +78,7 @@ def test_a_kernel_that_is_killed_meanwhile_ends_the_calls(open_session: Callable
     assert pid
     os.kill(pid, signal.SIGKILL)
     assert it.store.wait(tags.RLM_FINAL).attrs["state"] in ("stopped", "done")
+    wait_for(lambda: not any(thread.name == "mahtab-call" for thread in threading.enumerate()))
 
 
 def test_a_kernel_is_not_believed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.worker.answers import SearchUsage
-from mahtab_tui.search.api import SearchFailed
+from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.search.bench.score import HEADING, Score, row, score
 from mahtab_tui.search.bench.tasks import KINDS, Task, make
 from tests.benchmarks.quality.policies import POLICIES, SKILLS, read

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.search.api import SearchFailed, rlm
+from mahtab_tui.kernel.worker.logged import SearchFailed
+from mahtab_tui.search.api import rlm
 from mahtab_tui.search.bench.score import Score, score
 from mahtab_tui.search.bench.tasks import KINDS, Task, make
 from tests.benchmarks.quality.peers import engines, policies

@@ -17,6 +17,8 @@ from ..interrupts import Interrupts
 from . import libc, lockdown, rlimits
 from .connection import EngineConnection
 from .names import make_names
+from .parts import Source
+from .touches import Touches
 from .turns import Turns
 
 _OUT_OF_THE_WAY = 64
@@ -49,18 +51,18 @@ def _keep_only(channel: int, text: int, locks: lockdown.Locks) -> lockdown.Locks
     return locks._replace(rules=_RULES)
 
 
-def _read(fd: int) -> str:
+def _read(fd: int) -> Source:
     """Read the text of a file in memory without a second copy of its bytes."""
     size = os.fstat(fd).st_size
     if not size:
         os.close(fd)
-        return ""
+        return Source()
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         os.close(fd)
-        return str(data, "utf-8", "surrogatepass")
+        return Source.read(data)
 
 
-def _serve(context: str) -> None:
+def _serve(context: Source) -> None:
     gc.enable()
     interrupts = Interrupts()
     connection = EngineConnection(_CHANNEL, interrupts)
@@ -69,8 +71,9 @@ def _serve(context: str) -> None:
     threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
     about = jobs.get()
     parts = [tuple(part) for part in about["parts"]]
-    names: dict[str, Any] = make_names(context, about["kind"], parts, connection, about["answer"], contexts=about["contexts"], tools=about["tools"])
-    turns = Turns(names, connection, interrupts)
+    touches, named = Touches(connection), {"contexts": about["contexts"], "tools": about["tools"]}
+    names: dict[str, Any] = make_names(context, about["kind"], parts, connection, about["answer"], touches=touches, **named)
+    turns = Turns(names, connection, interrupts, touches)
     connection.ready()
     while True:
         job = jobs.get()

@@ -113,6 +113,6 @@ def _by_line(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
         end = text.find("\n", start)
         if end < 0:
             end = len(text)
-        if pattern.search(text[start:end]):
+        if pattern.search(str.__getitem__(text, slice(start, end))):
             yield start, end
         start = end + 1

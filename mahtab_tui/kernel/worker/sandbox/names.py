@@ -14,9 +14,10 @@ from .aliases import ALIASES, Aliases
 from .grounds import Grounds
 from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
-from .parts import Failure, Final, Part, SubAnswer, answer_of, place_of, places_of
+from .parts import Failure, Final, Part, Source, SubAnswer, answer_of, place_of, places_of
 from .tools import tool_function
 from .touches import MOST_A_CALL, Touches, merge
+from .tracked import SOURCE, runs_of, untracked
 from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
 __all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
@@ -33,18 +34,23 @@ def make_names(
     *,
     contexts: Sequence[Any] = (),
     tools: Sequence[tuple[str, str, str]] = (),
+    touches: Touches | None = None,
 ) -> dict[str, object]:
     """Make the names for one text.
 
     kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
     longest_answer: the most characters of FINAL. contexts: name, kind, start, end and parts of each of the caller's contexts, if they have
-    names. tools: name, signature and documentation of the functions that the caller answers.
+    names. tools: name, signature and documentation of the functions that the caller answers. touches: what reports the parts that are seen.
     """
-    functions = SandboxFunctions(text, host, numbered=kind == "str", longest_answer=longest_answer)
+    touches = touches or Touches(host)
+    functions = SandboxFunctions(text, host, numbered=kind == "str", longest_answer=longest_answer, touches=touches)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     aliases = Aliases(functions)
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
-    names["context"] = whole = text if kind == "str" else functions.documents(kind, parts)
+    if kind == "str":
+        names["context"] = text.reporting(touches) if isinstance(text, Source) else Source.of(text, touches)
+        return {**names, **{name: tool_function(host, name, signature, doc) for name, signature, doc in tools}}
+    names["context"] = whole = functions.documents(kind, parts)
     for name, its_kind, _, _, its_parts, _ in contexts:
         names[name] = whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
     names.update({name: tool_function(host, name, signature, doc) for name, signature, doc in tools})
@@ -54,18 +60,20 @@ def make_names(
 class SandboxFunctions:
     """The functions that code can call on its text."""
 
-    def __init__(self, text: str, host: EngineHost, *, numbered: bool = True, longest_answer: int = ANSWER_LIMIT) -> None:
+    def __init__(
+        self, text: str, host: EngineHost, *, numbered: bool = True, longest_answer: int = ANSWER_LIMIT, touches: Touches | None = None
+    ) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
         self._text = text
         self._host = host
         self._numbered = numbered
         self._longest_answer = longest_answer
-        self._touches = Touches(host)
+        self._touches = touches or Touches(host)
         self._grounds = Grounds(text)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         """Return the documents of a text as a list or a dict."""
-        found = self._parts((start, end) for _, start, end in parts)
+        found = [Source.of(part, self._touches, part.start, part.line) for part in self._parts((start, end) for _, start, end in parts)]
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
 
     def peek(self, n: int = 2000, start: int = 0) -> Part:
@@ -146,8 +154,11 @@ class SandboxFunctions:
         """
         _query("llm", query)
         part = self._part("llm", text)
+        self._touches.flush()
         reply = self._host.call("llm", {"query": str(query), "part": None if part == {"text": ""} else part})
-        return answer_of(reply["answers"][0])
+        answer = answer_of(reply["answers"][0])
+        self._grounds.give([answer])
+        return answer
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
         """Have each of several texts read, all at once, and return the answers in the order of the texts: one call for each.
@@ -167,13 +178,18 @@ class SandboxFunctions:
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
         answer = with_items(answer, self._longest_answer)
-        text = readable(answer)
+        text = untracked(readable(answer))
         if len(text) > self._longest_answer:
             raise ValueError(
                 f"FINAL: the answer has {len(text):,} characters, and {self._longest_answer:,} is the most. Give the result instead of the material:"
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
-        self._host.tell("final", {"text": text, "spans": merge(self._grounds.of(answer, text, self._numbered))[:MOST_A_CALL]})
+        grounds = self._grounds.of(answer, text, self._numbered)
+        self._touches.flush()
+        rests_on: dict[str, object] = {"spans": merge(grounds.places)[:MOST_A_CALL]}
+        if grounds.answers:
+            rests_on["answers"] = grounds.answers[:MOST_A_CALL]
+        self._host.tell("final", {"text": text, **rests_on})
         raise Final
 
     def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -194,8 +210,11 @@ class SandboxFunctions:
         return self._ask("llm_map", parts, [str(query) for query, _ in pairs], fan_out=True) if parts else []
 
     def _ask(self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool) -> list[SubAnswer]:
+        self._touches.flush()
         reply = self._host.call(name, {"query": query if isinstance(query, list) else str(query), "parts": parts, "map": fan_out})
-        return [answer_of(answer) for answer in reply["answers"]]
+        answers = [answer_of(answer) for answer in reply["answers"]]
+        self._grounds.give(answers)
+        return answers
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
@@ -203,7 +222,10 @@ class SandboxFunctions:
             return {"spans": places}
         text = subset_text(name, subset)
         place = place_of(text, self._text) if text else None
-        return {"span": list(place)} if place else {"text": str(text)}
+        if place:
+            return {"span": list(place)}
+        runs = [[low, length, at] for low, length, at in runs_of(text) if at < SOURCE]
+        return {"text": text, "runs": runs} if runs else {"text": text}
 
     def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
         """Return places as parts. Line numbers are counted on from one to the next."""
@@ -214,7 +236,7 @@ class SandboxFunctions:
                 line, counted = 1, 0
             line += self._text.count("\n", counted, start)
             counted = start
-            parts.append(Part(self._text[start:end], start, end, line))
+            parts.append(Part(str.__getitem__(self._text, slice(start, end)), start, end, line))
         return parts
 
 

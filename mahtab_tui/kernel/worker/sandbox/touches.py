@@ -9,6 +9,8 @@ from .host import EngineHost
 MOST_A_CALL = 1_000
 MOST_IN_ALL = 20_000
 """Spans that are reported at most, so that a loop over peek cannot flood the engine."""
+_NOTED = 4_096
+"""Spans that are noted before they are merged."""
 
 
 class Touches:
@@ -17,6 +19,7 @@ class Touches:
     def __init__(self, host: EngineHost) -> None:
         self._host = host
         self._left = MOST_IN_ALL
+        self._noted: dict[str, list[tuple[int, int]]] = {"peek": [], "grep": []}
 
     def tell(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
         """Report spans, given in order; those that touch or have only a line break between them are merged."""
@@ -24,6 +27,26 @@ class Touches:
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
             self._host.tell("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
+
+    def note(self, how: str, start: int, end: int) -> None:
+        """Note a span, which is reported later, since code may read many one after the other."""
+        noted = self._noted[how]
+        if noted and noted[-1][1] == start:
+            noted[-1] = noted[-1][0], end
+        elif self._left:
+            noted.append((start, end))
+            if len(noted) >= _NOTED:
+                self._report(how)
+
+    def flush(self) -> None:
+        """Report what was noted."""
+        for how, noted in self._noted.items():
+            if noted:
+                self._report(how)
+
+    def _report(self, how: str) -> None:
+        noted, self._noted[how] = self._noted[how], []
+        self.tell(how, sorted(noted))
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:

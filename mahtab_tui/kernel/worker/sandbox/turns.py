@@ -16,6 +16,9 @@ from ..interrupts import Interrupts
 from ..tracebacks import cell_filename, format_safely, syntax_error
 from .connection import EngineConnection
 from .output import Streams
+from .touches import Touches
+from .tracing import NAMES, traced
+from .tracked import renew
 
 _COROUTINE = 0x80
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
@@ -32,7 +35,7 @@ class _CompileError(Exception):
 class Turns:
     """Runs turns in one namespace on the main thread."""
 
-    def __init__(self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts) -> None:
+    def __init__(self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts, touches: Touches) -> None:
         # A real module, because dataclasses and others look up the module of a class.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
@@ -42,6 +45,8 @@ class Turns:
         self._streams = Streams()
         self._loop = EventLoop()
         interrupts.cancel_await = self._loop.cancel
+        self._touches = touches
+        builtins.__dict__.update(NAMES)
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
@@ -55,6 +60,7 @@ class Turns:
         except BaseException as error:  # the outermost frame of the turn's code
             status = self._report(error)
         builtins.__dict__.update(self._builtins)
+        self._touches.flush()
         if self._conversation.finished:
             status = "final"
         printed = self._streams.take()
@@ -68,6 +74,7 @@ class Turns:
 
     def _prepare(self) -> None:
         """Restore what an earlier turn may have replaced."""
+        renew()
         sys.settrace(None)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
@@ -114,7 +121,7 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
     """Compile the statements, and separately the last expression, whose value is shown."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        tree: ast.Module = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+        tree = _traced(compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True), code)
         statements, last = list(tree.body), None
         if statements and isinstance(statements[-1], ast.Expr):
             shown = statements.pop()
@@ -123,3 +130,12 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
         return compile(ast.Module(statements, tree.type_ignores), filename, "exec", flags, True), last
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise _CompileError from error
+
+
+def _traced(tree: ast.Module, code: str) -> ast.Module:
+    """Return code that keeps the places of strings; code that is nested too deeply stays as it is."""
+    try:
+        return traced(tree)
+    except RecursionError:
+        untouched: ast.Module = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST, True)
+        return untouched
