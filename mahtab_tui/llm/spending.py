@@ -38,8 +38,10 @@ class UsageStats(BaseModel):
         self.cache_creation_tokens += used.cache_creation_tokens
 
 
-_NAME = 26
-"""Cells of the names in the table."""
+_NAMES = range(16, 41)
+"""Cells that the names in the table may have."""
+_FIGURES = 52
+"""Cells of the rest of a line."""
 
 
 class OverBudget(Exception):
@@ -85,7 +87,7 @@ class Spending:
     def name(self, search: SearchBegin) -> None:
         """Name a search by its first question. search: the beginning of any of its calls."""
         with self._lock:
-            self._queries.setdefault(search.tree, one_line(search.text[:_NAME]).strip())
+            self._queries.setdefault(search.tree, one_line(search.text[: _NAMES[-1]]).strip())
 
     def fold(self, used: Usage) -> None:
         """Count a call, possibly of the past."""
@@ -138,23 +140,24 @@ class Spending:
                 later=self.total.cost + usd <= limit,
             )
 
-    def table(self) -> str:
-        """Format a table for the user: a line for the session, each question and each search."""
+    def table(self, width: int = 80) -> str:
+        """Format a table for the user: a line for the session, each question and each search. width: of a line, in cells."""
+        room = min(max(width - _FIGURES, _NAMES[0]), _NAMES[-1])
         with self._lock:
             rows = [
                 ("session", self.total),
                 *((f"question {turn}", stats) for turn, stats in sorted(self.turns.items())),
-                *((f"search: {self._queries.get(tree) or tree}", stats) for tree, stats in self.trees.items()),
+                *((f"search {self._queries.get(tree) or tree}", stats) for tree, stats in self.trees.items()),
             ]
-            lines = [f"{'':<{_NAME}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row) for row in rows)]
+            lines = [f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row, room) for row in rows)]
         if (limit := self.max_usd) is not None:
             lines.append(f"The session's limit is ${limit:.2f} (max_usd); ${max(0.0, limit - self.total.cost):.4f} is left.")
         return "\n".join(lines)
 
 
-def _row(name: str, stats: UsageStats) -> str:
+def _row(name: str, stats: UsageStats, room: int) -> str:
     cost = "unknown" if stats.calls and stats.unpriced_calls == stats.calls else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
     tokens = f"{stats.input_tokens:>12,}{stats.cache_read_tokens:>12,}{stats.output_tokens:>10,}"
-    if cell_len(name) > _NAME - 1:
-        name = set_cell_size(name, _NAME - 2) + "…"
-    return f"{set_cell_size(name, _NAME)}{stats.calls:>6,}{tokens}  {cost}"
+    if cell_len(name) >= room:
+        name = set_cell_size(name, room - 2) + "…"
+    return f"{set_cell_size(name, room)}{stats.calls:>6,}{tokens}  {cost}"

@@ -37,6 +37,8 @@ class Keeping:
         self._lock = threading.Condition()
         self._reading = threading.Lock()
         """Held while a file is read."""
+        self._writing = threading.Lock()
+        """Held while the namespace is written."""
         self._on = False
         self._ends = False
         self._time = WRITING
@@ -204,6 +206,10 @@ class Keeping:
         if self._writer.ident is not None:
             self._writer.join(self._time)
 
+    def save(self, seconds: float) -> None:
+        """Write what is not written yet, and wait for it, at most so long."""
+        self._write(seconds)
+
     @property
     def missing(self) -> frozenset[str]:
         """The names that an earlier kernel had, and that are not kept."""
@@ -229,8 +235,7 @@ class Keeping:
                 while not self._ends and self._lock.wait_for(self._changes_again(), QUIET):
                     pass
                 ends = self._ends
-            if self._changes != self._written:
-                self._write(self._time)
+            self._write(self._time)
             if ends:
                 return
 
@@ -239,19 +244,21 @@ class Keeping:
         return lambda: self._ends or self._changes != seen
 
     def _write(self, seconds: float) -> None:
-        with self._lock:
-            self._attempted = self._changes
-            if not self._on:
+        """Write the namespace, if it is not written yet."""
+        with self._writing:
+            with self._lock:
+                self._attempted = self._changes
+                if not self.behind:
+                    return
+                changes, carried, lost = self._changes, [*self._pending, *self._carried], list(self._missing)
+            try:
+                result = self._kernel.keep(carried, lost, seconds)
+            except KernelError:  # it runs a cell all the time, or has ended
                 return
-            changes, carried, lost = self._changes, [*self._pending, *self._carried], list(self._missing)
-        try:
-            result = self._kernel.keep(carried, lost, seconds)
-        except KernelError:  # it runs a cell all the time, or has ended
-            return
-        if result.error:
-            self._warn(f"The variables were not saved: {result.error}. What was saved before is still there.")
-        else:
-            self._written, self._result, self._told = changes, result, ""
+            if result.error:
+                self._warn(f"The variables were not saved: {result.error}. What was saved before is still there.")
+            else:
+                self._written, self._result, self._told = changes, result, ""
 
     def _warn(self, problem: str) -> None:
         if problem != self._told:

@@ -272,9 +272,10 @@ class Session:
         self._on_thread("The kernel could not be reset", work)
 
     def activate(self, python: str) -> None:
-        """Go on with another interpreter."""
+        """Go on with another interpreter, into which the saved variables come back."""
 
         def work() -> None:
+            self.keeping.save(_PATIENCE)
             self.kernel.activate(python)
             self.cells.forget()
             self.keeping.begin()

@@ -63,7 +63,7 @@ def test_a_search_and_a_question_share_the_limit(open_session: Callable[..., Ope
     assert paid(it) == pytest.approx(0.8)
     table = it.session.spending.table()
     assert "question 1" in table
-    assert "search: what?" in table
+    assert "search what?" in table
 
 
 def test_parts_of_a_search_wait_for_what_others_hold(open_session: Callable[..., Opened]) -> None:

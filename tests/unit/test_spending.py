@@ -27,11 +27,11 @@ def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     spending.name(SearchBegin("Which \x1b[2Jlines are\nslow, and why is that?", tree="a1", node="1"))
     spending.name(SearchBegin("a part of it", tree="a1", node="1.1"))
     spending.fold(call(None, source="suggestion"))
-    rows = [line.split() for line in spending.table().split("\n")]
+    rows = [line.split() for line in spending.table(78).split("\n")]
     assert rows[1:4] == [
         ["session", "4", "4,000", "400", "40", "$0.6250+"],
         ["question", "1", "2", "2,000", "400", "20", "$0.5000"],
-        ["search:", "Which", "lines", "are", "…", "1", "1,000", "0", "10", "$0.1250"],
+        ["search", "Which", "lines", "are", "s…", "1", "1,000", "0", "10", "$0.1250"],
     ]
     assert spending.total.cache_creation_tokens == 7
     assert spending.table().endswith("The session's limit is $2.00 (max_usd); $1.3750 is left.")

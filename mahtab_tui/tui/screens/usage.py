@@ -22,8 +22,8 @@ class UsageScreen(Dialog[None]):
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "Close")]
 
-    def __init__(self, table: Callable[[], str]) -> None:
-        """table: makes the current lines."""
+    def __init__(self, table: Callable[[int], str]) -> None:
+        """table: makes the current lines, for a width."""
         super().__init__()
         self._table = table
 
@@ -31,10 +31,12 @@ class UsageScreen(Dialog[None]):
         with Vertical(classes="dialog large"):
             yield Static("Usage · Esc closes", classes="quiet", markup=False)
             with VerticalScroll():
-                yield Static(self._table(), id="usage-rows", markup=False)
+                yield Static(id="usage-rows", markup=False)
 
     def on_mount(self) -> None:
+        self.call_after_refresh(self._renew)
         self.set_interval(_RENEWED, self._renew)
 
     def _renew(self) -> None:
-        self.query_one("#usage-rows", Static).update(self._table())
+        rows = self.query_one("#usage-rows", Static)
+        rows.update(self._table(rows.size.width))
