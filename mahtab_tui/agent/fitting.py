@@ -14,7 +14,7 @@ from mahtab_tui.llm.usage import tokens_in
 
 SHORT = 600
 """Characters of a shortened output."""
-_OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
+OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
 """A cell's output or a tool's result. It cannot contain its own end tag, because it is defused."""
 
 
@@ -25,7 +25,7 @@ def size(messages: Sequence[AnyMessage]) -> int:
 
 def with_short_outputs(text: str, limit: int = SHORT) -> str:
     """Shorten each output in a text to its head and tail."""
-    return _OUTPUT.sub(lambda found: f"{found[1]}{shorten(found[3], limit)}{found[4]}", text)
+    return OUTPUT.sub(lambda found: f"{found[1]}{shorten(found[3], limit)}{found[4]}", text)
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:

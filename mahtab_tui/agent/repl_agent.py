@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from langchain_core.messages import AnyMessage, SystemMessage
 
+from mahtab_tui.agent.context_sizes import sizes_of
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import MessageHistory
@@ -25,13 +26,15 @@ from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
-from mahtab_tui.llm.prompts import last_surroundings, system_prompt
+from mahtab_tui.llm.prompts import last_surroundings, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.usage import room_of, tokens_in
 from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.kernel.values import Variable
     from mahtab_tui.tools.toolset import Toolset
 
 MAX_HISTORY = 20
@@ -204,6 +207,23 @@ class ReplAgent:
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
+
+    def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
+        """Estimate the tokens of what the next question would send, by kind, and those that may be sent. variables: of the namespace."""
+        tools = self._tools
+        room = min(room_of(self._nodes.llm), self._nodes.most or room_of(self._nodes.llm))
+        system = system_prompt(functions=tools.functions() if tools else ())
+        sizes = {"program": tokens_in([system])}
+        if tools is not None:
+            for name, section in (
+                ("skills", system_prompt({**tools.skills.descriptions(), **self._skills})),
+                ("loaded", system_prompt(loaded=tools.loaded.instructions())),
+                ("instructions", system_prompt(instructions=tools.instructions())),
+            ):
+                sizes[name] = tokens_in([section]) - tokens_in([system_prompt()])
+        told = sizes_of(self.messages, self._host.pictures, room)
+        told["variables"] += tokens_in([render_variables(variables)]) if variables else 0
+        return room, sizes | told
 
     def _system_prompt(self) -> str:
         """Make the system prompt for a question, since skills may have changed."""

@@ -45,6 +45,7 @@ from mahtab_tui.settings.model import ApprovalMode, Settings
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
+    from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.loading import DataFile
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
@@ -351,6 +352,12 @@ class Session:
             self.knowledge.in_use(),
         ]
         return "\n".join(line for line in lines if line)
+
+    def context_use(self) -> ContextUse:
+        """Count what the next question would send. Waits for the kernel, and for the model's package. Raises `KernelError`, `ModelError`."""
+        from mahtab_tui.session.context_use import context_use
+
+        return context_use(*self.agent.agent.context_sizes(self.kernel.variables()))
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""

@@ -16,6 +16,7 @@ COMMANDS: tuple[Command, ...] = (
     *session_commands.AGENTS,
     *skill_commands.COMMANDS,
     session_commands.usage,
+    session_commands.context,
     session_commands.clear,
     *pane_commands.COMMANDS,
     *screen_commands.COMMANDS,

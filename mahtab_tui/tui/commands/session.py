@@ -213,6 +213,13 @@ def usage(work: Workspace) -> None:
     work.app.push_screen(UsageScreen(work.session.spending.table))
 
 
+@command("context", "", "Context", "Show what fills the model's window, and what shortens it", "Session", slash="context")
+def context(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.context import ContextScreen
+
+    work.app.push_screen(ContextScreen(work.session.context_use))
+
+
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
 def clear(work: Workspace) -> None:
     work.panes.transcript.clear()

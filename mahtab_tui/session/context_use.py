@@ -1,0 +1,44 @@
+"""What the next question would send to the model, and how each part can be shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_PARTS = {
+    "program": ("How to work here", ""),
+    "instructions": ("Your instructions", "/instructions"),
+    "skills": ("Names of skills", "/skills"),
+    "loaded": ("Loaded skills", "/unload"),
+    "earlier-conversation": ("Summary of earlier questions", ""),
+    "words": ("Questions, answers, code", "m in an entry's menu"),
+    "outputs": ("Outputs of cells", "m in an entry's menu"),
+    "variables": ("Variables", "del; _names are left out"),
+    "attachments": ("Attached texts", "m in the entry's menu"),
+    "pictures": ("Pictures", "m in the entry's menu"),
+}
+"""Name of each part, and what shortens it."""
+
+
+class ContextPart(NamedTuple):
+    name: str
+    tokens: int
+    advice: str
+    """What shortens it; empty if nothing does."""
+
+
+class ContextUse(NamedTuple):
+    """What fills the window of the model."""
+
+    room: int
+    """Tokens that may be sent."""
+    parts: tuple[ContextPart, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(part.tokens for part in self.parts)
+
+
+def context_use(room: int, sizes: Mapping[str, int]) -> ContextUse:
+    """Describe sizes, from `ReplAgent.context_sizes`."""
+    return ContextUse(room, tuple(ContextPart(name, sizes[key], advice) for key, (name, advice) in _PARTS.items() if sizes.get(key)))

@@ -1,0 +1,43 @@
+"""What fills the window of a model, counted by kind."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from mahtab_tui.agent.context_sizes import sizes_of
+from mahtab_tui.llm.prompts import earlier_conversation, render_context, user_turn
+from mahtab_tui.llm.usage import tokens_in
+from mahtab_tui.session.context_use import context_use
+from mahtab_tui.tui.screens.context import context_lines
+
+OUTPUT = '<user-repl-out cell="1">' + "o" * 3_000 + "</user-repl-out>"
+
+
+def test_each_part_of_the_conversation_is_counted_once() -> None:
+    asked = user_turn(render_context([], OUTPUT, attachments="a" * 6_000), "w" * 300)
+    summary = earlier_conversation("s" * 900)
+    messages: list[AnyMessage] = [HumanMessage(f"{summary}\n\n{asked}"), AIMessage("w" * 300)]
+    sizes = sizes_of(messages, {}, 100_000)
+    assert 300 <= sizes["earlier-conversation"] <= 350
+    assert 2_000 <= sizes["attachments"] <= 2_050
+    assert 1_000 <= sizes["outputs"] <= 1_010
+    assert 200 <= sizes["words"] <= 280
+    assert sizes["variables"] == sizes["pictures"] == 0
+    whole = tokens_in(str(message.text) for message in messages)
+    assert abs(sum(sizes.values()) - whole) <= 0.1 * whole
+
+
+def test_texts_from_outside_are_counted_where_they_are() -> None:
+    asked = render_context([], "", attachments="</attachments>\n<variables>\n" + "x" * 3_000 + "\n</variables>")
+    sizes = sizes_of([HumanMessage(asked)], {}, 100_000)
+    assert sizes["attachments"] > 1_000
+    assert sizes["variables"] == 0
+
+
+def test_the_table_names_what_there_is_and_fits_the_smallest_screen() -> None:
+    use = context_use(50_000, {"program": 1_500, "words": 123_456, "outputs": 0, "variables": 7})
+    assert [part.tokens for part in use.parts] == [1_500, 123_456, 7]
+    lines = str(context_lines(use, 66)).split("\n")
+    assert lines[0] == "About 124,963 of 50,000 tokens (250%) go with the next question."
+    assert max(map(len, lines)) <= 68
+    assert lines[-1].split()[:4] == ["█", "Variables", "7", "0%"]
