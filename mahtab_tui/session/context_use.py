@@ -13,7 +13,7 @@ _PARTS = {
     "earlier-conversation": ("Summary of earlier questions", ""),
     "words": ("Questions, answers, code", "m in an entry's menu"),
     "outputs": ("Outputs of cells", "m in an entry's menu"),
-    "variables": ("Variables", "del; _names are left out"),
+    "variables": ("Variables", "del, or call it _name"),
     "attachments": ("Attached texts", "m in the entry's menu"),
     "pictures": ("Pictures", "m in the entry's menu"),
 }
