@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import Restoration
+from tests.benchmarks import undo_peers
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
 
@@ -71,6 +72,7 @@ def rows() -> Iterator[Row]:
     finally:
         without.kernel.close()
         with_undo.kernel.close()
+    yield from undo_peers.rows()
 
 
 def _alternately(one: Callable[[], object], other: Callable[[], object], times: int) -> tuple[float, float]:
