@@ -196,7 +196,8 @@ def test_help_and_source(cells: Cells) -> None:
     assert cells.text("x = {'a': 1}\nx['a']?").startswith("x['a']: int  1")
 
 
-def test_the_embedding_kernel_has_them_and_takes_them_away(project: Path) -> None:
+def test_the_embedding_kernel_has_them_and_takes_them_away(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(builtins, "Out", raising=False)  # tests of a session may have left it
     kernel = InProcessKernel({})
     kernel.start(RecordingHost())
     try:
