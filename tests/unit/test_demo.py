@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from mahtab_tui.kernel.worker.listing import described
 from mahtab_tui.kernel.worker.text_tools import grep, peek
-from mahtab_tui.kernel.worker.variables import described
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo import ChatDemo, answer
 from mahtab_tui.llm.prompts import CLOSING, REFLECTION_PROMPT_TEMPLATE

@@ -116,8 +116,9 @@ def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str
     """What the second cell did, by name."""
     exec(before, namespace)
     watch, tree = NamespaceWatch(namespace), ast.parse(after)
-    watch.expect(tree)
-    exec(after, namespace)
+    code = compile(tree, "<cell>", "exec")
+    watch.expect(tree, (code,))
+    exec(code, namespace)
     return {change["name"]: change["change"] for change in watch.changes(tree)}
 
 
@@ -154,7 +155,7 @@ def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str
         ("class P: pass\np = P()\np.x = [1]", "p.x.append(2)", {"p": "changed"}),
         ("class P: pass\np = P()\np.x = [1]", "p.x.copy()", {}),
         ("x = ([1],)", "x[0].append(2)", {"x": "changed"}),
-        ("x = (i for i in range(3))", "next(x)", {"x": "perhaps"}),
+        ("x = (i for i in range(3))", "next(x)", {"x": "changed"}),
         ("x = {}", "x.get('a')", {}),
         ("x = {'a': [1]}", "x['a'][0] = -2", {"x": "changed"}),
         ("x = [-1]", "x[0] = -2", {"x": "changed"}),
@@ -225,8 +226,7 @@ def test_what_changes_a_table_in_place_is_told(code: str) -> None:
         ("np.zeros(5)", "x.sum() + x.mean()", {}),
         ("np.array([[1], None], dtype=object)", "x[0].append(1)", {"x": "changed"}),
         ("np.zeros(20_000_000)", "x[10_000] = 1", {"x": "perhaps"}),
-        ("np.zeros(20_000_000)", "x[0] = 1", {"x": "changed"}),
-        ("np.zeros(20_000_000)", "x.sum()", {}),
+        ("np.zeros(20_000_000)", "x.sum()", {"x": "perhaps"}),
         ("pd.Series([1, 2])", "x[0] = 5", {"x": "changed"}),
         ("pl.DataFrame({'a': [1, 2]})", "x[0, 'a'] = 5", {"x": "changed"}),
         ("pl.DataFrame({'a': [1, 2]})", "x.with_columns(b=pl.lit(1)); len(x); x.sort('a'); print(x)", {}),

@@ -165,7 +165,8 @@ class Worker:
         """How much can be undone: steps and megabytes."""
         history = late_import(f"{__package__}.undo.steps").UndoHistory
         undo = history(self._executor.namespace, frame["steps"], frame["megabytes"])
-        self._executor.undo, self._surroundings.watch_event = undo, undo.audit
+        self._executor.undo = undo
+        self._surroundings.watch(undo.AUDITED, undo.audit)
 
     def _undo_steps(self, frame: Frame) -> None:
         undo = self._executor.undo

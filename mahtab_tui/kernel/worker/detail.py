@@ -9,10 +9,10 @@ from typing import Any
 from .class_source import class_source
 from .limited_repr import limited_repr
 from .limits import TimeLimitError, within
+from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
 from .statics import is_class
 from .summary import kind_of, one_line, size_of, type_name
-from .variables import described
 
 SECONDS = 2.0
 """Time limit for an object's `__repr__`."""

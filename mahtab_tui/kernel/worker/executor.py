@@ -18,7 +18,7 @@ from .interrupts import Interrupts
 from .readable import cell_ended, form_of
 from .stdlib import late_import
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
-from .variables import NamespaceWatch
+from .variables import NamespaceWatch, StepMaker
 
 KEEP = 4_000_000
 """Characters of a value's or a traceback's head, and as many of its tail, that are told."""
@@ -46,12 +46,10 @@ class Reloader(Protocol):
     def note(self) -> None: ...
 
 
-class Undo(Protocol):
+class Undo(StepMaker, Protocol):
     """`undo.steps.UndoHistory`, which is loaded only where it is wanted."""
 
     def begin(self, cell: int) -> None: ...
-
-    def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None: ...
 
     def settle(self) -> None: ...
 
@@ -60,6 +58,16 @@ class Undo(Protocol):
     def forget(self, why: str) -> None: ...
 
     def answer(self, action: str, cell: int, settings: dict[str, Any] | None = None) -> dict[str, Any]: ...
+
+
+class Compiled(NamedTuple):
+    """A cell that can run."""
+
+    tree: ast.Module
+    body: CodeType
+    """The statements."""
+    last: CodeType | None
+    """The last expression, if its value is shown."""
 
 
 class Outcome(NamedTuple):
@@ -110,7 +118,7 @@ class Executor:
         self._past.install()
         magics.install(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        self._trees: list[ast.Module | None] = []
+        self._compiled: list[Compiled | None] = []
         self._earlier: list[list[dict[str, Any]]] = []
 
     def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
@@ -162,11 +170,10 @@ class Executor:
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
         self._past.entered(cell, source)
-        body, last = self._compile(source, filename)
-        self._expect()
-        if undo is not None and (tree := self._trees[-1]) is not None:
-            with self._interrupts.shielded():
-                undo.expect(tree, (body,) if last is None else (body, last))
+        compiled = self._compile(source, filename)
+        self._compiled[-1] = compiled
+        self._expect(undo)
+        body, last = compiled.body, compiled.last
         self._evaluate(body)
         if last is None:
             return
@@ -181,8 +188,7 @@ class Executor:
         if limited is not None and len(part) < len(text):
             raise OutputLimitError(limited.limit)
 
-    def _compile(self, source: str, filename: str) -> tuple[CodeType, CodeType | None]:
-        """The code of the statements, and of the last expression whose value is shown."""
+    def _compile(self, source: str, filename: str) -> Compiled:
         try:
             plain = source if SIGNS.isdisjoint(source) else late_import(f"{__package__}.habits.lines").transform(source)
             tree: ast.Module = compile(plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True)
@@ -196,8 +202,7 @@ class Executor:
                 last = compile(ast.Expression(shown.value), filename, "eval", self._flags, True)
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise NotCompiledError from error
-        self._trees[-1] = tree
-        return body, last
+        return Compiled(tree, body, last)
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self.namespace)
@@ -234,18 +239,22 @@ class Executor:
 
     def _begin(self) -> None:
         if self.depth:
-            self._earlier[-1] += self.watch.changes(self._trees[-1])
+            self._earlier[-1] += self._changes(self._compiled[-1])
         self.depth += 1
-        self._trees.append(None)
+        self._compiled.append(None)
         self._earlier.append([])
 
-    def _expect(self) -> None:
-        if self._trees and (tree := self._trees[-1]) is not None:
-            self.watch.expect(tree)
+    def _expect(self, undo: Undo | None = None) -> None:
+        if self._compiled and (cell := self._compiled[-1]) is not None:
+            with self._interrupts.shielded():
+                self.watch.expect(cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo)
+
+    def _changes(self, cell: Compiled | None) -> list[dict[str, Any]]:
+        return self.watch.changes(None if cell is None else cell.tree)
 
     def _end(self) -> list[dict[str, Any]]:
         self.depth -= 1
-        changes = self._earlier.pop() + self.watch.changes(self._trees.pop())
+        changes = self._earlier.pop() + self._changes(self._compiled.pop())
         self._expect()  # the cell around a nested one goes on
         merged: dict[str, dict[str, Any]] = {}
         for change in changes:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, NamedTuple, TextIO
 
@@ -47,12 +47,12 @@ class ProcessSurroundings:
         self._builtins.pop("_", None)
         self._stdin = sys.stdin
         self._pandas_fits = False
-        self.watch_event: Callable[[str, tuple[Any, ...]], None] | None = None
-        """Is told of each audit event while a cell runs."""
+        self._watch: Callable[[str, tuple[Any, ...]], None] | None = None
+        self._audited = {*_FLUSH_BEFORE, "import"}
         self._open_streams()
         self._set_streams()
         interrupts.install()
-        sys.addaudithook(self._audit)
+        self._listen()
         # Since 3.12, `os.fork` warns if there are threads. There is always our control thread, which does no harm.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._in_child)
@@ -129,9 +129,24 @@ class ProcessSurroundings:
             if _identity(fd) != self._pipe_identity:
                 os.dup2(self._pipe, fd)
 
+    def _listen(self) -> None:
+        """Listen to the audit events that matter. Some others are very frequent, and each call of a method would cost a microsecond."""
+        matter = self._audited
+
+        def hook(event: str, args: tuple[Any, ...]) -> None:
+            if event in matter:
+                self._audit(event, args)
+
+        sys.addaudithook(hook)
+
+    def watch(self, events: Iterable[str], watch: Callable[[str, tuple[Any, ...]], None]) -> None:
+        """Tell a function of such audit events while a cell runs."""
+        self._audited.update(events)
+        self._watch = watch
+
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        if self.watch_event is not None and self._interrupts.running:
-            self.watch_event(event, args)
+        if self._watch is not None and self._interrupts.running:
+            self._watch(event, args)
         if event in _FLUSH_BEFORE:
             self.flush()
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import ast
-import time
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .fingerprints import Fingerprint, fingerprint
-from .marks import Touch, bound_names, called_names, touches
-from .own import is_table
-from .secret_names import summary_of
+from .listing import HIDDEN, described
+from .marks import bound_names
 from .statics import Classes
-from .summary import kind_of, size_of, summary, type_name
+from .stdlib import late_import
+from .summary import size_of, summary
+from .undo.reach import can_change_objects, names_in
 
-HIDDEN = frozenset(
-    (
-        "__name__",
-        "__builtins__",
-        "__doc__",
-        "__file__",
-        "__loader__",
-        "__package__",
-        "__spec__",
-        "__cached__",
-        "__annotations__",
-        "__warningregistry__",
-        "_",
-    )
-)
+if TYPE_CHECKING:
+    from .undo.before import Before
+    from .undo.kinds import CurrentKinds
+    from .undo.step import Step
+
 _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
-_SECONDS = 0.03
-"""After this long, no fingerprint of a further object is taken."""
-_CALLS = 3
-"""How deep functions that call functions are followed."""
 
 if TYPE_CHECKING:
     Seen = tuple[int, type, int | None, str]
 
 
-def described(name: str, value: object) -> dict[str, Any]:
-    """A name as the host lists it."""
-    return {"name": name, "type": type_name(value), "summary": summary_of(name, value), "kind": kind_of(value)}
+class StepMaker(Protocol):
+    """Keeps the state before a cell (`undo.steps.UndoHistory`)."""
 
-
-class _Before(NamedTuple):
-    """An object before a cell ran."""
-
-    value_id: int
-    fingerprint: Fingerprint
+    def expect(self, tree: ast.Module, before: Before) -> Step | None: ...
 
 
 class NamespaceWatch:
@@ -57,40 +36,48 @@ class NamespaceWatch:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._seen = self._look()
-        self._direct: frozenset[str] = frozenset()
-        self._before: dict[str, _Before] = {}
+        self._before: Before | None = None
+        self._kinds: CurrentKinds | None = None
 
     def listing(self) -> list[dict[str, Any]]:
         """Every name that is not the interpreter's own."""
         return [described(name, value) for name, value in self._items()]
 
-    def expect(self, tree: ast.Module) -> None:
-        """Called before a cell runs: keeps fingerprints of what its code may change in place."""
-        direct, reached = self._suspects(tree)
-        self._direct = direct
-        self._before = {}
-        until = time.monotonic() + _SECONDS
-        for name in (*direct, *reached):
-            if time.monotonic() > until:
-                break
-            value = self._namespace.get(name)
-            known = next((before for before in self._before.values() if before.value_id == id(value)), None)
-            self._before[name] = known or _Before(id(value), fingerprint(value))
+    def expect(self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: StepMaker | None = None) -> None:
+        """Called before a cell runs: note what it can reach. steps: makes a step to go back to."""
+        self._before = None
+        if not can_change_objects(tree, self._namespace):
+            return
+        if self._kinds is None:
+            self._kinds = late_import(f"{__package__}.undo.kinds").CurrentKinds(self._namespace)
+        before = late_import(f"{__package__}.undo.before").Before(self._namespace, self._kinds.get(), names_in(codes, self._namespace))
+        before.begin(None if steps is None else steps.expect(tree, before))
+        self._before = before
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """What happened since the last call; `tree` is the source that ran, where there is one."""
         before, now = self._seen, self._look()
         self._seen = now
         bound = bound_names(tree, imports=False) if tree is not None else frozenset()
+        inside = self._inside()
         result: list[dict[str, Any]] = [{"name": name, "change": "deleted", "variable": None} for name in before if name not in now]
-        after: dict[int, Fingerprint] = {}
         for name, seen in now.items():
-            change = self._change(name, before.get(name), seen, bound) or self._change_inside(name, after)
+            change = self._change(name, before.get(name), seen, bound)
+            change = change or ("changed" if name in inside[0] else "perhaps" if name in inside[1] else None)
             if change is not None:
                 value = self._namespace.get(name)
                 result.append({"name": name, "change": change, "variable": described(name, value)})
-        self._direct, self._before = frozenset(), {}
         return result
+
+    def _inside(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names whose objects the cell has changed inside, and those for which that is not known."""
+        before, self._before = self._before, None
+        if before is None:
+            return frozenset(), frozenset()
+        try:
+            return before.compare()
+        except Exception:  # a library's object in a state that nobody foresaw
+            return frozenset(), frozenset(before.mentioned)
 
     def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str]) -> str | None:
         if old is None:
@@ -98,37 +85,6 @@ class NamespaceWatch:
         if old[:2] != new[:2] or name in bound:
             return "rebound"
         return "changed" if old != new else None
-
-    def _change_inside(self, name: str, after: dict[int, Fingerprint]) -> str | None:
-        """Whether the object that a name has held all the time holds something else now."""
-        before = self._before.get(name)
-        if before is None:
-            return "perhaps" if name in self._direct else None
-        if before.value_id not in after:
-            after[before.value_id] = fingerprint(self._namespace.get(name))
-        now = after[before.value_id]
-        if now.digest != before.fingerprint.digest:
-            return "changed"
-        return "perhaps" if name in self._direct and not (now.complete and before.fingerprint.complete) else None
-
-    def _suspects(self, tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
-        """The names whose objects a cell may change in place: by its own code, and by the functions that it calls."""
-        ids = {id(self._namespace[touch.name]) for touch in touches(tree) if self._may_change(touch)}
-        direct = frozenset(name for name, seen in self._seen.items() if seen[0] in ids) if ids else frozenset()
-        reached: set[str] = set()
-        pending = called_names(tree)
-        for _ in range(_CALLS):
-            functions = [self._namespace.get(name) for name in pending]
-            codes = [function.__code__ for function in functions if type(function) is types.FunctionType and function.__globals__ is self._namespace]
-            pending = frozenset(name for code in codes for name in code.co_names)
-            reached |= {name for name in pending if self._may_change(Touch(name, ""))}
-        return direct, frozenset(reached) - direct
-
-    def _may_change(self, touch: Touch) -> bool:
-        value = self._namespace.get(touch.name)
-        if type(value) in _IMMUTABLE or kind_of(value) != "data" or touch.name in HIDDEN:
-            return False
-        return touch.changes_tables or not is_table(value)
 
     def _items(self) -> list[tuple[str, Any]]:
         # A copy of the items in one step: other threads may change the namespace meanwhile.

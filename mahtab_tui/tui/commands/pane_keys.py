@@ -16,7 +16,7 @@ PANE_KEYS: tuple[KeyHelp, ...] = (
     KeyHelp("tab", "Take the chosen completion; after a word, complete it; else indent. Shift+Tab dedents", "Editor"),
     KeyHelp("`", "At the very start of the editor: Python or Ask. Elsewhere it is a backtick", "Editor"),
     KeyHelp("+  ~  −", "A cell added, changed or deleted this name", "Signs"),
-    KeyHelp("?", "A cell may have changed this object, which cannot be told from outside. The author stays", "Signs"),
+    KeyHelp("?", "A cell may have changed this object, which is too large to compare or cannot be looked into. The author stays", "Signs"),
     KeyHelp("ctrl+j", "Open a line; also Shift+Enter and Alt+Enter if the terminal sends them", "Editor"),
     KeyHelp("ctrl+enter", "Run from anywhere in the text, if the terminal sends it", "Editor"),
     KeyHelp("up, down", "At the first and last line: earlier and later inputs", "Editor"),

@@ -7,8 +7,8 @@ import os
 import re
 from typing import Any
 
+from ..listing import HIDDEN, described
 from ..secret_names import looks_secret
-from ..variables import HIDDEN, described
 from .magics import SUMMARIES, Caller
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from ..own import is_table
-from ..statics import descends, is_class, loaded
+from ..statics import address_of, descends, is_class, loaded
 from ..undo.graph import Graph, Node, ancestors
 from ..undo.kinds import Kinds
 from ..undo.part import ATOMS
@@ -31,7 +31,7 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
     """Sort variables into groups, the smallest first."""
     graph = Graph(Kinds(namespace), states=False)
     if not graph.add(variables.values(), time.monotonic() + _SECONDS):
-        large = [name for name, value in variables.items() if id(type(value)) not in ATOMS]
+        large = [name for name, value in variables.items() if address_of(type(value)) not in ATOMS]
         alone = [Group([name], 0) for name in variables if name not in large]
         return [*alone, Group(large, sum(node.block.size for node in graph.nodes.values() if node.block))]
     edges = {address: _edges(graph, node) for address, node in graph.nodes.items()}
@@ -47,7 +47,7 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
                 sets.unite(address, child)
     by_root: dict[int, list[str]] = {}
     for name, value in variables.items():
-        own = -len(by_root) - 1 if id(type(value)) in ATOMS else id(value)
+        own = -len(by_root) - 1 if address_of(type(value)) in ATOMS else address_of(value)
         by_root.setdefault(sets.root(own) if own in sharing else own, []).append(name)
     sizes: dict[int, int] = {}
     for address, node in graph.nodes.items():
@@ -62,7 +62,7 @@ def _edges(graph: Graph, node: Node) -> list[int]:
     if _never_changes(node.value):
         return []
     inside = [child for child in node.children if child in graph.nodes]
-    return [*inside, id(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
+    return [*inside, address_of(type(node.value))] if graph.kinds.kind(node.value).is_own else inside
 
 
 def _changes(graph: Graph, node: Node, holders: list[int]) -> bool:

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, loaded, module_of, own_dict
+from ..statics import MISSING, address_of, loaded, module_of, own_dict
 from ..stdlib import late_import, load_package
 from ..undo.guarded import guarded
 from ..undo.isolated import NotWrittenError
@@ -68,7 +68,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
         def persistent_id(self, thing: Any) -> str | None:
             pulse.beat()
             cls = type(thing)
-            if id(cls) in ATOMS:
+            if address_of(cls) in ATOMS:
                 return None
             if thing is namespace:
                 return _NAMESPACE

@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 from ..control import python_version
+from ..listing import HIDDEN, described
 from ..secret_names import hides
 from ..undo.isolated import NotWrittenError, attempts
-from ..variables import HIDDEN, described
 from .folder import LONGEST, FolderError, KeptFolder, digest_of
 from .groups import Group, groups_of
 from .pickling import TooLargeError, load_cloudpickle, pickled

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..own import as_own
-from ..statics import descends, loaded
+from ..statics import address_of, descends, loaded
 from .outside import NotRestored
 from .part import Apply
 
@@ -27,26 +27,44 @@ class Back(NamedTuple):
 class Beside:
     """The state of such objects at one time."""
 
-    def __init__(self, values: Iterable[Any]) -> None:
+    def __init__(self, values: Iterable[Any], files: bool = True) -> None:
+        """files: whether to note files too, which keeps them open."""
         self._files: list[tuple[Any, Any]] = []
         self._tables: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[Any, Any]] = []
         self._threads = set(_threads())
-        streams = [loaded("_io", name) for name in ("TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "FileIO")]
+        streams = _streams() if files else []
         tensor = loaded("torch", "Tensor")
         tables = [loaded("polars", name) for name in ("DataFrame", "Series")]
+        noted = {}
         for value in values:
             cls = type(value)
-            if any(descends(cls, stream) for stream in streams):
-                self._files.append((value, _position(value)))
+            if address_of(cls) not in noted:
+                noted[address_of(cls)] = any(descends(cls, base) for base in (*streams, tensor)) or any(cls is table for table in tables)
+            if not noted[address_of(cls)]:
+                continue
+            if any(cls is table for table in tables):
+                self._tables.append((value, value.clone()))
             elif descends(cls, tensor):
                 self._tensors.append((value, as_own(value).detach()))
-            elif any(cls is table for table in tables):
-                self._tables.append((value, value.clone()))
+            else:
+                self._files.append((value, _position(value)))
+        self.noted = frozenset(address_of(value) for value, _ in (*self._files, *self._tables, *self._tensors))
+        """The addresses of the objects."""
 
-    def different(self) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
-        """Return what can be put back, objects that cannot (with reasons), and threads that still run."""
-        back = [found for found in (_table_back(value, then) for value, then in self._tables) if found is not None]
+    def beyond(self, most: int) -> frozenset[int]:
+        """Return the addresses of tables that are too large to compare so many bytes of all together, beginning with the smallest."""
+        found = set()
+        for size, value in sorted(((value.estimated_size(), address_of(value)) for value, _ in self._tables)):
+            most -= size
+            if most < 0:
+                found.add(value)
+        return frozenset(found)
+
+    def different(self, without: frozenset[int] = frozenset()) -> tuple[list[Back], list[tuple[Any, str]], list[NotRestored]]:
+        """Return what can be put back, objects that cannot (with reasons), and threads that still run. without: tables to leave out."""
+        tables = [(value, then) for value, then in self._tables if address_of(value) not in without]
+        back = [found for found in (_table_back(value, then) for value, then in tables) if found is not None]
         back += [Back(value, _set_data(value, then), _set_data(value, value.data)) for value, then in self._tensors if not _same_memory(value, then)]
         kept = []
         for value, then in self._files:
@@ -54,7 +72,7 @@ class Beside:
             if now == then:
                 continue
             if then is None or now is None or then[0] != now[0]:
-                kept.append((value, "it was closed" if value.closed else "its position cannot be set back"))
+                kept.append((value, "it was closed" if now is not None and not now[0] else "its position cannot be set back"))
             elif then[1] is not None and now[1] is not None:
                 back.append(Back(value, _seek(value, then[1]), _seek(value, now[1])))
             else:
@@ -68,16 +86,21 @@ def _threads() -> dict[int, Any]:
     return {} if threading is None else {thread.ident: thread for thread in threading.enumerate() if thread.ident is not None}
 
 
+def _streams() -> list[Any]:
+    return [loaded("_io", name) for name in ("TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "FileIO")]
+
+
 def _position(value: Any) -> Any:
     """Return whether a file is open, its position if it can be set, and for a file being written how far it got; None if that is not known."""
+    cls = next(cls for cls in _streams() if descends(type(value), cls))  # whose methods are used, whatever a derived class says
     try:
-        if value.closed:
+        if cls.closed.__get__(value):
             return (False, None, None)
-        if not value.seekable():
+        if not cls.seekable(value):
             return (True, None, None)
-        if value.writable():
-            return (True, None, getattr(value, "buffer", value).tell())
-        return (True, value.tell(), None)
+        if cls.writable(value):
+            return (True, None, cls.buffer.__get__(value).tell() if hasattr(cls, "buffer") else cls.tell(value))
+        return (True, cls.tell(value), None)
     except (OSError, ValueError, AttributeError):
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, Callable
 
-from ..statics import MISSING
+from ..statics import MISSING, address_of
 from ..stdlib import late_import
 from .isolated import refuse
 from .part import ATOMS
@@ -22,17 +22,17 @@ def packed(value: Any, alive: set[int], namespace: dict[str, Any]) -> bytes:
 
     class Pickler(pickle.Pickler):  # type: ignore[name-defined, misc]
         def persistent_id(self, thing: Any) -> int | None:
-            if id(type(thing)) in ATOMS:
+            if address_of(type(thing)) in ATOMS:
                 return None
-            if id(thing) in alive:
-                return id(thing)
+            if address_of(thing) in alive:
+                return address_of(thing)
             if thing is MISSING:
                 return _MISSING
             if thing is namespace:
                 return _NAMESPACE
-            if id(type(thing)) not in harmless:
+            if address_of(type(thing)) not in harmless:
                 refuse(thing)
-                harmless[id(type(thing))] = type(thing)
+                harmless[address_of(type(thing))] = type(thing)
             return None
 
         def reducer_override(self, thing: Any) -> Any:

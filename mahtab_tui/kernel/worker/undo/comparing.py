@@ -7,7 +7,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..variables import HIDDEN, described
+from ..listing import HIDDEN, described
+from ..statics import address_of
 from .carrying import packed
 from .graph import Graph, Table, ancestors
 from .isolated import written
@@ -96,7 +97,7 @@ class Witness:
                         pending.append(holder)
         inside = self._labels(ancestors(changed | set(addresses(wanted.written)) | (nodes.keys() - alive), holders))
         states = {address: self._state(nodes[address].value) for address in changed}
-        gone = {name: value for name, value in names.items() if id(value) in nodes and id(value) not in alive}
+        gone = {name: value for name, value in names.items() if address_of(value) in nodes and address_of(value) not in alive}
         payload, lost = self._packed(states, gone, alive, holders)
         asked = [name for name in {*inside, *wanted.names} if name in names]
         return States(payload, inside, lost, {name: described(name, names[name]) for name in asked})
@@ -130,7 +131,7 @@ class Witness:
     def _labels(self, reached: set[int]) -> list[str]:
         """Return the names, and other labels, of the given objects."""
         named = [*self._roots.names.items(), *self._graph.kinds.shared]
-        return [name for name, value in named if id(value) in reached]
+        return [name for name, value in named if address_of(value) in reached]
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
@@ -144,7 +145,7 @@ def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
 
 def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str]:
     until = time.monotonic() + seconds
-    inside = [(name, value) for name, value in names.items() if name not in HIDDEN and id(type(value)) not in ATOMS]
+    inside = [(name, value) for name, value in names.items() if name not in HIDDEN and address_of(type(value)) not in ATOMS]
     for place, (_, value) in enumerate(inside):
         if not graph.add((value,), until):
             return [name for name, _ in inside[place:]]

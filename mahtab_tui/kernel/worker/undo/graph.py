@@ -11,10 +11,10 @@ import time
 import weakref
 from array import array
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, descends
-from .kinds import Kinds
+from ..statics import MISSING, address_of
+from .kinds import REDUCED, Kinds
 from .part import ATOMS, Part, Values
 from .tables import Block, block_of
 
@@ -30,49 +30,67 @@ class Node(NamedTuple):
     children: tuple[int, ...]
     """The addresses of the objects that it holds."""
     block: Block | None
+    known: bool
+    """Whether all of its state counts in these numbers."""
+
+
+class Limits(NamedTuple):
+    """How far a walk goes that a cell waits for."""
+
+    work: int
+    """Objects that are read in one go; so many values inside an object as `VALUES` says count as one more."""
+    size: int
+    """Values that one object may have. Larger ones are not read."""
+
+
+VALUES = 64
 
 
 class Graph:
     """The objects that were reached, by address. The graph keeps them alive."""
 
-    def __init__(self, kinds: Kinds, states: bool = True) -> None:
+    def __init__(self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         """states: whether to compute the objects' states too."""
         self._states = states
+        self._clock = clock
+        self._work = 0
         self.kinds = kinds
         self.nodes: dict[int, Node] = {}
+        self._weak: list[int] = []
+        """The addresses of weak references."""
 
-    def add(self, roots: Iterable[Any], until: float = float("inf"), most: float = float("inf")) -> bool:
-        """Walk through everything that can be reached; return False if the time (`time.monotonic`) or the number of objects did not suffice."""
-        pending = [root for root in roots if id(type(root)) not in ATOMS]
+    def add(self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None) -> bool:
+        """Walk through everything that can be reached, the nearest first; return False if the time (by the clock) or the limit of work did not suffice."""
+        pending = [root for root in roots if address_of(type(root)) not in ATOMS]
         nodes = self.nodes
-        count = 0
-        while pending:
-            value = pending.pop()
-            if id(value) in nodes:
+        most = float("inf") if limits is None else limits.size
+        end = float("inf") if limits is None else self._work + limits.work
+        look = self._work + VALUES
+        for value in pending:  # it grows meanwhile
+            if address_of(value) in nodes:
                 continue
-            count += 1
-            if count > most or (count % 64 == 0 and time.monotonic() > until):
+            self._work += 1
+            if self._work > end:
                 return False
-            node, inside = self._node(value, most)
-            nodes[id(value)] = node
-            pending += inside
+            if self._work >= look:
+                look = self._work + VALUES
+                if self._clock() > until:
+                    return False
+            nodes[address_of(value)] = self._node(value, pending, most)
         return True
 
     def forget_weak_references(self) -> None:
         """Drop weak references before the objects, so that their callbacks do not run on what was restored."""
-        for address in [address for address, node in self.nodes.items() if descends(type(node.value), weakref.ref)]:
+        for address in self._weak:
             del self.nodes[address]
+        self._weak = []
 
     def to_keep(self) -> list[Any]:
         """Return the objects, to be kept alive. Weak references come last, because a list drops its last items first (see `forget_weak_references`)."""
-        objects: list[Any] = []
-        weak: list[Any] = []
-        for node in self.nodes.values():
-            if not descends(type(node.value), weakref.ref):
-                objects.append(node.value)
-            elif id(weakref.ref.__call__(node.value)) in self.nodes:
-                weak.append(node.value)
-        return objects + weak
+        references = set(self._weak)
+        objects = [node.value for address, node in self.nodes.items() if address not in references]
+        weak = [self.nodes[address].value for address in self._weak]
+        return objects + [reference for reference in weak if address_of(weakref.ref.__call__(reference)) in self.nodes]
 
     def holders(self) -> dict[int, list[int]]:
         """Return, for each object, the objects that hold it, by address."""
@@ -82,36 +100,54 @@ class Graph:
                 found.setdefault(child, []).append(address)
         return found
 
-    def _node(self, value: Any, most: float) -> tuple[Node, Values]:
-        inside: Values = []
-        fixed: list[bytes] = []
-        loose: list[bytes] = []
-        block = None
+    def _node(self, value: Any, pending: Values, most: float) -> Node:
+        """Read an object; add those inside to `pending`."""
         kind = self.kinds.kind(value)
+        children: list[int] = []
+        fixed = loose = 0
+        block = None
+        known = kind.known
         try:
-            for part in self.kinds.parts(value):
-                if not self._states and (part.costly or part.size(value) > most):
+            for part in kind.parts if kind.cls is not None else self.kinds.parts(value):
+                if not self._states and part.costly:
                     continue
+                if part.size is not None:
+                    size = part.size(value)
+                    if size > most:
+                        known = False
+                        continue
+                    self._work += size // VALUES
                 held = part.read(value)
+                if part is REDUCED:
+                    self._work += 1
+                    known = known and bool(held)
+                types = set(map(address_of, map(type, held)))
                 if self._states:
-                    (loose if part.prepare is not None else fixed).append(_encoded(part, held))
-                inside += [item for item in held if id(type(item)) not in ATOMS and item is not MISSING]
+                    state = hash(_encoded(part, held, types))
+                    if part.prepare is None:
+                        fixed = hash((fixed, state))
+                    else:
+                        loose = hash((loose, state))
+                if not types <= ATOMS:
+                    inside = [item for item in held if address_of(type(item)) not in ATOMS and item is not MISSING]
+                    children += map(address_of, inside)
+                    pending += inside
             if kind.has_memory:
                 block = block_of(value)
         except Exception:  # a library's object in a state that nobody foresaw: only which object it is counts
-            return Node(value, 0, 0, (), None), []
-        children = tuple(map(id, inside))
+            return Node(value, 0, 0, (), None, known=False)
         if kind.is_own:
-            inside.append(type(value))
-        return Node(value, hash(tuple(fixed)), hash(tuple(loose)), children, block), inside
+            pending.append(type(value))
+        if kind.is_weak:
+            self._weak.append(address_of(value))
+        return Node(value, fixed, loose, tuple(children), block, known)
 
 
-def _encoded(part: Part, values: Values) -> bytes:
-    """Return values as bytes that are equal if plain values are equal and all others are the same objects."""
-    kinds = set(map(id, map(type, values)))
-    if not kinds <= ATOMS:
-        values = [value if id(type(value)) in ATOMS else (id(value),) for value in values]
-    version = 0 if id(str) in kinds else 2  # from 1 on, marshal tells whether a text is interned, and that may change
+def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
+    """Return values as bytes that are equal if plain values are equal and all others are the same objects. types: the addresses of their types."""
+    if not types <= ATOMS:
+        values = [value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values]
+    version = 0 if address_of(str) in types else 2  # from 1 on, marshal tells whether a text is interned, and that may change
     if part.ordered:
         return marshal.dumps(values, version)
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
@@ -128,7 +164,7 @@ class Table(NamedTuple):
         rows: array[int] = array("q")
         for address, node in graph.nodes.items():
             start, size = node.block or (0, 0)
-            rows.extend((address, id(type(node.value)), node.fixed, node.loose, start, size))
+            rows.extend((address, address_of(type(node.value)), node.fixed, node.loose, start, size))
         return cls(rows)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, module_of, mro_of, own_dict
+from ..statics import MISSING, class_dict, module_of, mro_of, own_dict
 from .part import Part, Values
 
 
@@ -24,6 +24,11 @@ class GuardedKind(NamedTuple):
     reason: str
     """Why an undo leaves it alone."""
 
+    @property
+    def tells(self) -> bool:
+        """Whether there is a sign of how far its objects have got."""
+        return self.sign is not _nothing
+
 
 def _generator(value: Any) -> Values:
     for prefix in ("gi", "cr", "ag"):
@@ -33,12 +38,20 @@ def _generator(value: Any) -> Values:
     return []
 
 
+def _of_library(value: Any, name: str) -> Any:
+    """Return an attribute as the library's class defines it, whatever a derived class of the user's says."""
+    for base in mro_of(type(value)):
+        if name in class_dict(base) and module_of(base).partition(".")[0] in _LIBRARIES:
+            return class_dict(base)[name].__get__(value)
+    raise AttributeError(name)
+
+
 def _called(name: str) -> Callable[[Any], Values]:
-    return lambda value: [getattr(value, name)()]
+    return lambda value: [_of_library(value, name)()]
 
 
 def _fields(*names: str) -> Callable[[Any], Values]:
-    return lambda value: [getattr(value, name) for name in names]
+    return lambda value: [own_dict(value)[name] if name in own_dict(value) else _of_library(value, name) for name in names]
 
 
 def _nothing(value: Any) -> Values:
@@ -49,7 +62,9 @@ MOVED_ON = "it has moved on, and cannot be set back"
 _GUARDED = (
     GuardedKind(("builtins",), ("generator", "coroutine", "async_generator"), "a generator or coroutine", _generator, MOVED_ON),
     GuardedKind(("_thread",), ("lock", "LockType"), "a lock", _called("locked"), "it was taken or released"),
-    GuardedKind(("_thread",), ("RLock",), "a lock", lambda value: [repr(value).partition(" object")[0]], "it was taken or released"),
+    GuardedKind(
+        ("_thread",), ("RLock",), "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was taken or released"
+    ),
     GuardedKind(
         ("threading",),
         ("Thread", "Timer", "_MainThread", "_DummyThread"),
@@ -80,9 +95,16 @@ _GUARDED = (
     ),
     GuardedKind(("sqlite3", "_sqlite3", "duckdb", "_duckdb"), (), "a connection", _nothing, "a connection cannot be set back"),
     GuardedKind(("io", "_io", "_pyio", "tempfile", "selectors", "mmap"), (), "an open file", _nothing, "what was written to a file stays"),
-    GuardedKind(("functools",), ("_lru_cache_wrapper",), "a cached function", lambda value: list(value.cache_info()), "what it remembers stays"),
+    GuardedKind(
+        ("functools",),
+        ("_lru_cache_wrapper",),
+        "a cached function",
+        lambda value: list(_of_library(value, "cache_info")()),
+        "what it remembers stays",
+    ),
     GuardedKind(("builtins",), ("frame", "traceback"), "a frame or traceback", _nothing, "it cannot be set back"),
 )
+_LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Classes of `io` that are no files."""
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
@@ -109,8 +131,8 @@ def sign_of(cls: type, kind: GuardedKind) -> Part:
 
 
 def has_sign(kind: GuardedKind) -> bool:
-    """Return whether there is a sign of how far its objects have got. For files, positions are noted instead."""
-    return kind.sign is not _nothing or "io" in kind.modules
+    """Return whether it is known how far its objects have got. For files, positions are noted instead of a sign."""
+    return kind.tells or "io" in kind.modules
 
 
 def reason_for(value: Any) -> str:

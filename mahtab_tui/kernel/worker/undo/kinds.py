@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import types
 import warnings
+import weakref
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, class_dict, descends, is_class, loaded, module_of, mro_of, own_dict
+from ..statics import MISSING, address_of, class_dict, descends, is_class, loaded, module_of, mro_of, own_dict
 from ..stdlib import late_import
 from .guarded import guarded, sign_of
 from .own_modules import own_modules
-from .part import Apply, Part, Values
+from .part import ATOMS, Apply, Part, Values
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
 from .tables import special_parts
 
@@ -19,14 +22,52 @@ _UNCHANGING = ("pyarrow", "polars", "duckdb", "_duckdb", "weakref", "torch")
 """Packages and modules of classes whose objects are compared by identity alone."""
 
 
+_FIXED: dict[str, tuple[str, ...]] = {
+    "pathlib": ("PosixPath", "PurePosixPath", "PureWindowsPath"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "datetime": ("datetime", "date", "time", "timedelta", "timezone"),
+    "uuid": ("UUID",),
+    "re": ("Pattern", "Match"),
+    "builtins": ("range",),
+    "pandas": ("Timestamp", "Timedelta", "Period"),
+    "pandas._libs.internals": ("BlockValuesRefs", "BlockPlacement"),
+    "polars.dataframe.frame": ("PyDataFrame",),
+    "polars.series.series": ("PySeries",),
+    "polars.lazyframe.frame": ("PyLazyFrame",),
+    "polars.expr.expr": ("PyExpr",),
+    "numpy": ("ufunc",),
+}
+"""Classes whose objects never change, or whose changes are told by the objects that hold them, by module."""
+_BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset, bytearray, range)))
+
+
 def _reduced(value: Any) -> Values:
-    """An object of a class in C, as its own class writes it."""
+    """An object of a class in C, as its own class writes it. Objects in it of other classes than Python's own count by identity."""
+    pickle = late_import("pickle")
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, 4)
+    array = loaded("numpy", "ndarray")
+    pickler.persistent_id = lambda thing: (
+        None if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE else address_of(thing)
+    )
+    pickler.dispatch_table = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return [late_import("pickle").dumps(value, 4)]
+            pickler.dump(value)
         except Exception:
             return []
+    return [buffer.getvalue()]
+
+
+def _made_in_python(base: type) -> bool:
+    """Whether a class without `__dict__` was written in Python. What pickles its objects may be the user's code."""
+    return "__slots__" in class_dict(base)
+
+
+def _by_identity(cls: type) -> bool:
+    return module_of(cls).partition(".")[0] in _UNCHANGING
 
 
 REDUCED = Part("reduced", _reduced, None, costly=True)
@@ -63,11 +104,29 @@ class Kind(NamedTuple):
     """The class is the user's own, and may be changed too."""
     has_memory: bool
     """They may be arrays (see `tables.block_of`)."""
+    known: bool = True
+    """All of their state is in the parts."""
+    is_weak: bool = False
+    """They are weak references."""
 
 
 _NONE = Kind((), None, False, False)
 _EACH = Kind((CLASS,), None, False, False)
 """Stands for kinds of which each object has parts of its own."""
+
+
+class CurrentKinds:
+    """The kinds of a namespace, made anew after a module was loaded: a class of it may be the user's own."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._kinds: Kinds
+        self._modules = 0
+
+    def get(self) -> Kinds:
+        if len(sys.modules) != self._modules:
+            self._kinds, self._modules = Kinds(self._namespace), len(sys.modules)
+        return self._kinds
 
 
 class Kinds:
@@ -76,20 +135,23 @@ class Kinds:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._modules = own_modules()
-        self._globals = {id(namespace), *(id(own_dict(module)) for module in self._modules.values())}
+        self._globals = {address_of(namespace), *(address_of(own_dict(module)) for module in self._modules.values())}
         self._special = tuple(special_parts())
+        self._fixed = frozenset(address_of(loaded(module, name)) for module, names in _FIXED.items() for name in names)
         self._known: dict[int, Kind] = {}
 
     def kind(self, value: Any) -> Kind:
         """The kind of an object."""
         cls = type(value)
-        known = self._known.get(id(cls))
+        known = self._known.get(address_of(cls))
         if known is None:
             if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
                 return _EACH if self._is_own(value) else _NONE
             parts = self._parts_of(cls)
             has_memory = module_of(type(cls)) == "_ctypes" or any(part.name in ("array", "tensor") for part in parts)
-            known = self._known[id(cls)] = Kind(parts, cls, self.is_own_class(cls), has_memory)
+            known = self._known[address_of(cls)] = Kind(
+                parts, cls, self.is_own_class(cls), has_memory, has_memory or self._is_known(cls, parts), descends(cls, weakref.ref)
+            )
         return _NONE if value is self._namespace else known
 
     def parts(self, value: Any) -> tuple[Part, ...]:
@@ -104,8 +166,8 @@ class Kinds:
         if is_class(value):
             return self.is_own_class(value)
         if type(value) is types.ModuleType:
-            return id(own_dict(value)) in self._globals
-        return id(value.__globals__) in self._globals or value.__closure__ is not None
+            return address_of(own_dict(value)) in self._globals
+        return address_of(value.__globals__) in self._globals or value.__closure__ is not None
 
     def is_own_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
@@ -121,12 +183,12 @@ class Kinds:
         return [*((f"module {name}", module) for name, module in self._modules.items()), *of_libraries]
 
     def _parts_of(self, cls: type) -> tuple[Part, ...]:
-        bases = mro_of(cls)
-        if any(descends(cls, base) for base in _NEVER):
+        if self._is_fixed(cls):
             return ()
         kind = guarded(cls)
         if kind is not None:
             return (sign_of(cls, kind),)
+        bases = mro_of(cls)
         found = [part for base, part in self._special if descends(cls, base)][:1]
         if not found:
             found += [part for base, part in CONTAINERS if descends(cls, base)][:1]
@@ -134,6 +196,20 @@ class Kinds:
             found.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
         if slot_descriptors(cls):
             found.append(SLOTS)
-        if not found and module_of(cls).partition(".")[0] not in _UNCHANGING:
+        if not found and not _by_identity(cls) and type(cls) is type and not any(map(_made_in_python, bases)):
             found.append(REDUCED)
         return tuple(found)
+
+    def _is_known(self, cls: type, parts: tuple[Part, ...]) -> bool:
+        """Whether the parts, or which object it is, tell all of an object's state."""
+        if self._is_fixed(cls):
+            return True
+        kind = guarded(cls)
+        if kind is not None:
+            return kind.tells
+        return bool(parts) or _by_identity(cls) or all(base is object or _made_in_python(base) for base in mro_of(cls))
+
+    def _is_fixed(self, cls: type) -> bool:
+        """Whether its objects never change."""
+        scalar = descends(cls, loaded("numpy", "generic")) and not descends(cls, loaded("numpy", "void"))
+        return scalar or address_of(cls) in self._fixed or any(descends(cls, base) for base in (*_NEVER, loaded("numpy", "dtype")))

@@ -7,19 +7,23 @@ shared with a forked process was not written since. This is a hundred times fast
 from __future__ import annotations
 
 import ctypes
+import os
 import re
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable, NamedTuple
 
+from .checkpoint import Checkpoint
 from .tables import Block
 
 PAGE = 4096
 CHUNK = 256 * 1024
 """Bytes that are compared or copied at a time; they fit into a processor's cache."""
 
-_SHARED = b"\x80"
-"""The highest byte of a page's entry: present, anonymous, shared."""
-_NOT_SHARED = re.compile(rb"[^\x80]+")
+_UNWRITTEN = b"\x80\xa0\xa1"
+"""The highest bytes of a page's entry: present, anonymous, shared with another process; or still the page of a file, or of zeros."""
+_WRITTEN = re.compile(b"[^" + re.escape(_UNWRITTEN) + b"]+")
+_TOUCHED = re.compile(rb"[^\0]+")
 
 
 class Span(NamedTuple):
@@ -29,14 +33,6 @@ class Span(NamedTuple):
     end: int
 
 
-class Interval(NamedTuple):
-    """The memory that was written between two forks."""
-
-    seen: frozenset[Block]
-    """The blocks that were examined."""
-    written: list[Span]
-
-
 class UnreadableMemoryError(Exception):
     """The memory of another process cannot be read."""
 
@@ -44,20 +40,23 @@ class UnreadableMemoryError(Exception):
 def written(blocks: Iterable[Block]) -> list[Span]:
     """Return the parts of blocks that may have been written since the last fork."""
     spans: list[Span] = []
-    try:
-        with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
-            for start, size in blocks:
-                first, last = start // PAGE, -(-(start + size) // PAGE)
-                pagemap.seek(first * 8)
-                flags = pagemap.read((last - first) * 8)[7::8]
-                if len(flags) < last - first:
-                    spans.append(Span(start, start + size))
-                elif flags.count(_SHARED) < len(flags):
-                    for found in _NOT_SHARED.finditer(flags):
-                        spans.append(Span(max(start, (first + found.start()) * PAGE), min(start + size, (first + found.end()) * PAGE)))
-    except OSError:
-        return [Span(start, start + size) for start, size in blocks]
+    for start, size in blocks:
+        pages = Span(start // PAGE, -(-(start + size) // PAGE))
+        flags = _flags("self", pages)
+        if len(flags) < pages.end - pages.start:
+            spans.append(Span(start, start + size))
+        elif flags.translate(None, _UNWRITTEN):
+            for found in _WRITTEN.finditer(flags):
+                first, last = pages.start + found.start(), pages.start + found.end()
+                spans.append(Span(max(start, first * PAGE), min(start + size, last * PAGE)))
     return spans
+
+
+def digest(block: Block) -> int:
+    """Return a number that differs if the memory does, but for one chance in very many."""
+    start, size = block
+    parts = ((ctypes.c_char * (end - here)).from_address(here).raw for here, end in chunks(Span(start, start + size)))
+    return hash(tuple(map(hash, parts)))
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -77,14 +76,59 @@ def inside(spans: list[Span], block: Block) -> list[Span]:
     return [Span(max(span.start, block.address), min(span.end, end)) for span in spans if span.start < end and span.end > block.address]
 
 
-def since(intervals: list[Interval], blocks: Iterable[Block]) -> dict[Block, list[Span]]:
-    """Return the parts of each block that may have been written in these intervals and since the last fork."""
-    blocks = list(blocks)
-    spans = merged([*written(blocks), *(span for interval in intervals for span in interval.written)])
-    return {
-        block: inside(spans, block) if all(block in interval.seen for interval in intervals) else [Span(block.address, block.address + block.size)]
-        for block in blocks
-    }
+class _Interval(NamedTuple):
+    """The memory that was written after a checkpoint was forked, and before something else was."""
+
+    seen: frozenset[Block]
+    """The blocks that were examined."""
+    written: list[Span]
+
+
+class WrittenMemory:
+    """Which parts of blocks may have been written since each checkpoint was forked.
+
+    Linux tells only what was written since the last fork of all, whoever forked. Therefore it is asked before every fork.
+    """
+
+    def __init__(self) -> None:
+        self._intervals: dict[int, list[_Interval]] = {}
+        self._serial = 0
+        self._blocks: frozenset[Block] = frozenset()
+        self._own = False
+        note = weakref.WeakMethod(self._note)
+        os.register_at_fork(before=lambda: (method := note()) and method())
+
+    def fork(self, serial: int, blocks: frozenset[Block], fork: Callable[[], Checkpoint]) -> Checkpoint:
+        """Fork the checkpoint of a step. blocks: those that there are."""
+        self._note(blocks)
+        self._own = True
+        try:
+            checkpoint = fork()
+        finally:
+            self._own = False
+        self._serial, self._blocks = serial, blocks
+        return checkpoint
+
+    def since(self, serial: int, blocks: Iterable[Block]) -> dict[Block, list[Span]]:
+        """Return the parts of each block that may have been written since the checkpoint of a step was forked."""
+        blocks = list(blocks)
+        intervals = [interval for each, found in self._intervals.items() if each >= serial for interval in found]
+        spans = merged([*written(blocks), *(span for interval in intervals for span in interval.written)])
+        return {
+            block: inside(spans, block)
+            if all(block in interval.seen for interval in intervals)
+            else [Span(block.address, block.address + block.size)]
+            for block in blocks
+        }
+
+    def forget(self, oldest: int) -> None:
+        """Forget what was written before the checkpoint of this step."""
+        self._intervals = {serial: found for serial, found in self._intervals.items() if serial >= oldest}
+
+    def _note(self, more: frozenset[Block] = frozenset()) -> None:
+        if self._serial and not self._own:
+            blocks = self._blocks | more
+            self._intervals.setdefault(self._serial, []).append(_Interval(blocks, written(blocks)))
 
 
 class _Vector(ctypes.Structure):
@@ -99,14 +143,24 @@ class OtherProcess:
         self._c: Any = ctypes.CDLL(None, use_errno=True)
         self._buffer = ctypes.create_string_buffer(CHUNK)
 
+    def in_use(self, span: Span) -> list[Span]:
+        """Return the pages that one of the two processes has ever touched. All others are the same, since memory begins with zeros."""
+        pages = Span(span.start // PAGE, -(-span.end // PAGE))
+        found = []
+        for process in ("self", str(self._pid)):
+            flags = _flags(process, pages)
+            runs = (Span((pages.start + run.start()) * PAGE, (pages.start + run.end()) * PAGE) for run in _TOUCHED.finditer(flags))
+            found += [span] if len(flags) < pages.end - pages.start else inside(list(runs), Block(span.start, span.end - span.start))
+        return merged(found)
+
     def differs(self, span: Span) -> bool:
         """Return whether a part of its memory differs from ours."""
-        return any(self._differs(here, size) for here, size in _chunks(span))
+        return any(self._differs(here.start, here.end - here.start) for here in chunks(span))
 
     def copy(self, span: Span, to: int) -> None:
         """Copy a part of its memory to an address of ours."""
-        for start, size in _chunks(span):
-            self._read(start, to + start - span.start, size)
+        for here in chunks(span):
+            self._read(here.start, to + here.start - span.start, here.end - here.start)
 
     def _differs(self, start: int, size: int) -> bool:
         self._read(start, ctypes.addressof(self._buffer), size)
@@ -119,6 +173,17 @@ class OtherProcess:
             raise UnreadableMemoryError(f"the memory of the checkpoint cannot be read (error {ctypes.get_errno()})")
 
 
-def _chunks(span: Span) -> Iterable[tuple[int, int]]:
+def chunks(span: Span) -> Iterator[Span]:
+    """Divide a span into parts of at most `CHUNK` bytes."""
     for start in range(span.start, span.end, CHUNK):
-        yield start, min(CHUNK, span.end - start)
+        yield Span(start, min(start + CHUNK, span.end))
+
+
+def _flags(process: str, pages: Span) -> bytes:
+    """Return the highest byte of each page's entry; fewer, if Linux does not tell."""
+    try:
+        with open(f"/proc/{process}/pagemap", "rb", buffering=0) as pagemap:
+            pagemap.seek(pages.start * 8)
+            return pagemap.read((pages.end - pages.start) * 8)[7::8]
+    except OSError:
+        return b""

@@ -83,3 +83,6 @@ _EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
     "subprocess.Popen": _program,
     "os.system": _program,
 }
+
+EVENTS = frozenset(_EVENTS)
+"""The names of the audit events that are of interest."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))))
+from ..statics import address_of
+
+ATOMS = frozenset(map(address_of, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))))
 """Types, by identity, whose objects are compared by value."""
 
 Values = list[Any]
@@ -20,7 +22,7 @@ class Part(NamedTuple):
     """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
     key) runs in here, and not in what it returns."""
     ordered: bool = True
-    size: Callable[[Any], int] = lambda value: 0
+    size: Callable[[Any], int] | None = None
     """How many values there are, where that may be very many."""
     costly: bool = False
     """Not read where only the objects inside are wanted; it has none."""

@@ -15,9 +15,9 @@ import collections
 import functools
 import gc
 import types
-from typing import Any
+from typing import Any, Callable
 
-from ..statics import MISSING, class_dict, mro_of, own_dict
+from ..statics import MISSING, address_of, class_dict, mro_of, own_dict
 from .part import Apply, Part, Values
 
 
@@ -54,11 +54,14 @@ def _put_ordered_dict(mapping: Any, values: Values) -> Apply:
     return apply
 
 
+_FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
+
+
 def _put_default_dict(mapping: Any, values: Values) -> Apply:
     apply_items = _put_dict(mapping, values[1:])
 
     def apply() -> None:
-        collections.defaultdict.__dict__["default_factory"].__set__(mapping, values[0])
+        _FACTORY.__set__(mapping, values[0])
         apply_items()
 
     return apply
@@ -172,17 +175,20 @@ _OF_PYTHON = frozenset(
 )
 
 
+_BASES: Any = type.__dict__["__bases__"]
+
+
 def _class(cls: Any) -> Values:
     named = class_dict(cls)
-    return [cls.__bases__, *(part for name in list(named) if type(name) is str and name not in _OF_PYTHON for part in (name, named[name]))]
+    return [_BASES.__get__(cls), *(part for name in list(named) if type(name) is str and name not in _OF_PYTHON for part in (name, named[name]))]
 
 
 def _put_class(cls: Any, values: Values) -> Apply:
     wanted = pairs(values[1:])
 
     def apply() -> None:
-        if cls.__bases__ != values[0]:
-            cls.__bases__ = values[0]
+        if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
+            _BASES.__set__(cls, values[0])
         named = dict(class_dict(cls))
         for name in named:
             if name not in wanted and name not in _OF_PYTHON:
@@ -199,23 +205,33 @@ OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
 SLOTS = Part("slots", _slots, _put_slots)
 CLASS = Part("class", _class, _put_class)
 
+_WORD = 8
+"""Bytes that count as one value."""
+
+
+def _own_fields(cls: type, *names: str) -> Callable[[Any], Values]:
+    """Read fields as this class defines them, whatever a derived class says."""
+    slots = [class_dict(cls)[name] for name in names]
+    return lambda value: [slot.__get__(value) for slot in slots]
+
+
 CONTAINERS: tuple[tuple[type, Part], ...] = (
     (collections.OrderedDict, Part("ordered dict", _ordered_items, _put_ordered_dict, size=dict.__len__)),
-    (collections.defaultdict, Part("default dict", lambda value: [value.default_factory, *_items(value)], _put_default_dict, size=dict.__len__)),
+    (collections.defaultdict, Part("default dict", lambda value: [_FACTORY.__get__(value), *_items(value)], _put_default_dict, size=dict.__len__)),
     (dict, Part("dict", _items, _put_dict, size=dict.__len__)),
     (list, Part("list", list.copy, lambda value, values: lambda: list.__setitem__(value, slice(None), values), size=list.__len__)),
     (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None, size=tuple.__len__)),
     (set, Part("set", lambda value: list(set.__iter__(value)), _put_set, ordered=False, size=set.__len__)),
     (frozenset, Part("frozenset", lambda value: list(frozenset.__iter__(value)), None, ordered=False, size=frozenset.__len__)),
     (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque, size=collections.deque.__len__)),
-    (bytearray, Part("bytearray", lambda value: [bytes(value)], _put_bytes)),
+    (bytearray, Part("bytearray", lambda value: [bytes(bytearray.copy(value))], _put_bytes, size=lambda value: bytearray.__len__(value) // _WORD)),
     (types.FunctionType, Part("function", _function, _put_function)),
     (types.CellType, Part("cell", _cell, _put_cell)),
     (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
-    (staticmethod, Part("method", lambda value: [value.__func__], None)),
-    (classmethod, Part("method", lambda value: [value.__func__], None)),
-    (property, Part("property", lambda value: [value.fget, value.fset, value.fdel], None)),
-    (functools.partial, Part("partial", lambda value: [value.func, value.args, value.keywords], None)),
+    (staticmethod, Part("method", _own_fields(staticmethod, "__func__"), None)),
+    (classmethod, Part("method", _own_fields(classmethod, "__func__"), None)),
+    (property, Part("property", _own_fields(property, "fget", "fset", "fdel"), None)),
+    (functools.partial, Part("partial", _own_fields(functools.partial, "func", "args", "keywords"), None)),
     (memoryview, Part("view", lambda value: [value.obj], None)),
     (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),

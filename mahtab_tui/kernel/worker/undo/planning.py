@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..statics import MISSING
+from ..statics import MISSING, address_of
 from .checkpoint import Checkpoint, CheckpointError
 from .graph import Graph, ancestors
 from .kinds import Kinds
-from .memory import Interval, UnreadableMemoryError
+from .memory import UnreadableMemoryError, WrittenMemory
 from .outside import NotRestored
 from .part import Apply
 from .process_state import steps_back
@@ -25,11 +25,11 @@ class UndoError(Exception):
 class Planner:
     """Makes plans from the namespace as it is now."""
 
-    def __init__(self, namespace: dict[str, Any], kinds: Kinds, intervals: dict[int, Interval], ended: list[Checkpoint]) -> None:
-        """intervals: what was written before the fork of a step (by serial). ended: takes checkpoints that do not answer any more."""
+    def __init__(self, namespace: dict[str, Any], kinds: Kinds, memory: WrittenMemory, ended: list[Checkpoint]) -> None:
+        """memory: what was written since each step. ended: takes checkpoints that do not answer any more."""
         self._namespace = namespace
         self._kinds = kinds
-        self._intervals = intervals
+        self._memory = memory
         self._ended = ended
 
     def plan(self, step: Step, steps: list[Step]) -> Plan:
@@ -48,10 +48,11 @@ class Planner:
         """Plan what the checkpoint of `at` can tell."""
         if at is None or at.checkpoint is None:
             return Plan(step.names, [], [], [], [], [], {}, Graph(self._kinds))
-        intervals = [interval for serial, interval in self._intervals.items() if serial > at.serial]
         comparison = Comparison(self._namespace, step.roots(), touched_names(later))
         try:
-            return comparison.plan(step.serial, at.checkpoint, intervals, differing_names(self._namespace, step.names))
+            return comparison.plan(
+                step.serial, at.checkpoint, lambda blocks: self._memory.since(at.serial, blocks), differing_names(self._namespace, step.names)
+            )
         except (CheckpointError, UnreadableMemoryError) as error:
             self._ended += at.end()
             at.failure = f"the process that kept the state before cell {at.cell} has ended"
@@ -81,7 +82,7 @@ def _with_patches(plan: Plan, later: list[Step]) -> Plan:
     first: dict[tuple[int, str], Patch] = {}
     for each in later:
         for patch in each.patches:
-            first.setdefault((id(patch.held), patch.attribute), patch)
+            first.setdefault((address_of(patch.held), patch.attribute), patch)
     changed = [patch for patch in first.values() if patch.held.get(patch.attribute, MISSING) is not patch.then and patch.label not in plan.inside]
     steps = [(_set(patch, patch.then), _set(patch, patch.held.get(patch.attribute, MISSING))) for patch in changed]
     return plan._replace(beside=[*plan.beside, *steps], inside=[*plan.inside, *(patch.label for patch in changed)])
@@ -99,8 +100,8 @@ def _set(patch: Patch, value: Any) -> Apply:
 
 def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:
     """Return the names through which an object can be reached."""
-    reached = ancestors([id(value)], holders)
-    return [name for name, held in plan.names.items() if id(held) in reached]
+    reached = ancestors([address_of(value)], holders)
+    return [name for name, held in plan.names.items() if address_of(held) in reached]
 
 
 def _sentence(failure: str) -> str:

@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, is_module, own_dict
+from ..statics import MISSING, address_of, is_module, own_dict
 from .part import ATOMS
 
 _PLAIN = (
@@ -33,7 +33,7 @@ def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
     """Return whether a cell can change more than which objects its names refer to. It cannot if it only computes with plain values, as ``1 + 1`` does."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load) and id(type(namespace.get(node.id, namespace))) not in ATOMS:
+            if isinstance(node.ctx, ast.Load) and address_of(type(namespace.get(node.id, namespace))) not in ATOMS:
                 return True
         elif not isinstance(node, _PLAIN):
             return True

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple
 
 from ..limits import within
-from ..statics import MISSING
-from ..variables import HIDDEN, described
+from ..listing import HIDDEN, described
+from ..statics import MISSING, address_of
 from .carrying import unpacked
 from .checkpoint import Checkpoint
 from .comparing import Roots, StateRequest, States, Survey, walk
 from .graph import Graph
 from .kinds import Kinds
-from .memory import Interval, OtherProcess, Span, since
+from .memory import OtherProcess, Span
 from .outside import NotRestored
 from .part import Apply
 from .tables import Block, block_of
@@ -55,6 +55,9 @@ class Plan(NamedTuple):
     """Keeps the objects alive until the end."""
 
 
+Since = Callable[[Iterable[Block]], dict[Block, list[Span]]]
+
+
 class Comparison:
     """Compares the kernel with one checkpoint."""
 
@@ -64,8 +67,8 @@ class Comparison:
         self._first = list(first)
         self._graph = Graph(Kinds(namespace))
 
-    def plan(self, serial: int, checkpoint: Checkpoint, intervals: list[Interval], rebound: list[str]) -> Plan:
-        """Compare, and fetch what differs. intervals: those between the checkpoint and the last fork. Raises whatever creating an object raises."""
+    def plan(self, serial: int, checkpoint: Checkpoint, since: Since, rebound: list[str]) -> Plan:
+        """Compare, and fetch what differs. since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises."""
         unseen: set[str] = set()
 
         def walk_here() -> None:
@@ -76,11 +79,11 @@ class Comparison:
         rows = array("q")
         rows.frombytes(told.rows)
         alive, changed, copies, moved = self._match(rows)
-        spans = since(intervals, (copy.block for copy in copies))
+        spans = since(copy.block for copy in copies)
         other = OtherProcess(checkpoint.pid)
         copies = [copy._replace(spans=_different(other, spans[copy.block])) for copy in copies]
         copies = [copy for copy in copies if copy.spans] + moved
-        memory = array("q", [id(copy.array) for copy in copies])
+        memory = array("q", [address_of(copy.array) for copy in copies])
         wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
         carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
         nodes = self._graph.nodes
@@ -107,7 +110,7 @@ class Comparison:
         for place in range(0, len(rows), 6):
             address, kind, fixed, loose, start, size = rows[place : place + 6]
             node = nodes.get(address)
-            if node is None or id(type(node.value)) != kind or node.fixed != fixed:
+            if node is None or address_of(type(node.value)) != kind or node.fixed != fixed:
                 continue
             alive.append(address)
             if node.loose != loose:
@@ -120,7 +123,7 @@ class Comparison:
 
 
 def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
-    return [span for span in spans if other.differs(span)]
+    return [part for span in spans for part in other.in_use(span) if other.differs(part)]
 
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:

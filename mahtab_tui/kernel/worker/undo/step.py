@@ -7,6 +7,7 @@ from typing import Any
 from .beside import Beside
 from .checkpoint import Checkpoint
 from .comparing import Roots
+from .memory import WrittenMemory
 from .outside import Deeds
 from .process_state import ProcessState
 from .reach import Patch
@@ -25,6 +26,8 @@ class Step:
         self.changes_inside = False
         """Whether the cell may have changed an object in place."""
         self.checkpoint: Checkpoint | None = None
+        self.memory: WrittenMemory | None = None
+        """Which memory was written since the checkpoint."""
         self.blocks: frozenset[Block] = frozenset()
         """The memory of the arrays that existed."""
         self.process: ProcessState | None = None

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import ast
 import sys
-import time
-from types import CodeType
 from typing import Any
 
 from ..limits import TimeLimitError
 from ..statics import MISSING
 from ..stdlib import late_import
 from ..tracebacks import describe_safely
+from .before import Before
 from .beside import Beside
 from .checkpoint import Checkpoint, CheckpointError, fork
 from .comparing import StateRequest, Witness
 from .graph import Graph
-from .kinds import Kinds
-from .memory import Interval, written
+from .kinds import CurrentKinds
+from .memory import WrittenMemory
+from .outside import EVENTS
 from .planning import Planner, UndoError
 from .process_state import ProcessState
-from .reach import Patch, can_change_objects, names_in, patches
+from .reach import Patch, patches
 from .restoring import Plan, carry_out, changes
 from .step import Step, touched_names
 from .usage import MemoryUse, held_only, private_bytes
 
-KEPT = 3_000
-"""Maximum number of objects that are kept alive for a step."""
 WRITING = 600.0
 """Seconds for writing the namespace of a branch."""
-KEEPING = 0.03
-"""Seconds for finding them; enough unless the machine is very busy."""
 
 
 class UndoHistory:
     """Keeps the steps of one namespace, and undoes cells. Used on the thread that runs the cells."""
+
+    AUDITED = EVENTS
+    """The audit events that `audit` wants."""
 
     def __init__(self, namespace: dict[str, Any], most: int, megabytes: int = 1024, no_fork: str = "") -> None:
         self._namespace = namespace
@@ -48,13 +47,11 @@ class UndoHistory:
         """Bytes of arrays that only the steps keep alive."""
         self._dropped = (0, "")
         """The last cell that can no longer be undone because of a limit, and which limit that was."""
-        self._known: Kinds
-        self._modules = 0
+        self._kinds = CurrentKinds(namespace)
         self._serial = 0
         self._ended: list[Checkpoint] = []
         """Checkpoints that were ended but may not be gone yet."""
-        self._intervals: dict[int, Interval] = {}
-        """What was written between the fork of a step (by serial) and the one before it."""
+        self._memory = WrittenMemory()
         self._no_fork = no_fork or ("" if sys.platform == "linux" else "this system cannot fork it safely")
 
     # Before a cell.
@@ -68,23 +65,24 @@ class UndoHistory:
         while len(self._steps) > self._most:
             self._drop_oldest(f"{self._most} cells can be undone (undo_steps)")
         self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
-        oldest = self._steps[0].serial
-        self._intervals = {serial: interval for serial, interval in self._intervals.items() if serial > oldest}
+        self._memory.forget(self._steps[0].serial)
 
-    def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None:
-        """Take a checkpoint if the cell that begins may change objects in place. codes: its compiled code."""
-        if self._steps and self._steps[-1].serial == self._serial and can_change_objects(tree, self._namespace):
-            step = self._steps[-1]
-            try:
-                self._keep(step, names_in(codes, self._namespace), list(patches(tree, self._namespace)))
-            except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
-                step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
+    def expect(self, tree: ast.Module, before: Before) -> Step | None:
+        """Take a checkpoint, since the cell that begins may change objects in place; return the step that has it."""
+        if not self._steps or self._steps[-1].serial != self._serial:
+            return None
+        step = self._steps[-1]
+        try:
+            self._keep(step, before.mentioned, list(patches(tree, self._namespace)), before.graph)
+        except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
+            step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
+        return step
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
         return Step(self._serial, cell, dict(self._namespace))
 
-    def _keep(self, step: Step, touched: tuple[str, ...], patched: list[Patch]) -> None:
+    def _keep(self, step: Step, touched: tuple[str, ...], patched: list[Patch], graph: Graph) -> None:
         step.changes_inside = True
         step.patches = patched
         step.touched = touched
@@ -92,9 +90,6 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        graph = Graph(self._kinds(), states=False)
-        early = [step.names[name] for name in touched if name in step.names]
-        graph.add((*early, *(value for _, value in graph.kinds.shared), *step.names.values()), time.monotonic() + KEEPING, KEPT)
         step.kept = graph.to_keep()
         step.beside = Beside(step.kept)
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
@@ -104,18 +99,11 @@ class UndoHistory:
             self._drop_for_memory()
             self._held = held_only((each.blocks for each in self._steps), blocks)
         try:
-            interval = Interval(blocks, written(blocks))
             witness = Witness(self._namespace)
-            step.checkpoint = fork(lambda question: self._answer(witness, question))
-            self._intervals[step.serial] = interval
+            step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(lambda question: self._answer(witness, question)))
+            step.memory = self._memory
         except (OSError, AttributeError) as error:
             step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
-
-    def _kinds(self) -> Kinds:
-        """Return what is known of classes; it is made anew when another module was loaded."""
-        if len(sys.modules) != self._modules:
-            self._known, self._modules = Kinds(self._namespace), len(sys.modules)
-        return self._known
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Note what a cell does outside the kernel, from an audit event of the interpreter."""
@@ -200,9 +188,8 @@ class UndoHistory:
         checkpoint = self._checkpoint_for(step, self._steps)
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
-        self._keep(
-            before, touched_names(gone), [patch._replace(then=patch.held.get(patch.attribute, MISSING)) for each in gone for patch in each.patches]
-        )
+        patched = [patch._replace(then=patch.held.get(patch.attribute, MISSING)) for each in gone for patch in each.patches]
+        self._keep(before, touched_names(gone), patched, Before(self._namespace, self._kinds.get(), touched_names(gone)).graph)
         try:
             carry_out(plan, self._namespace, checkpoint)
         except BaseException:
@@ -277,7 +264,7 @@ class UndoHistory:
         return next((each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None), None)
 
     def _planner(self) -> Planner:
-        return Planner(self._namespace, self._kinds(), self._intervals, self._ended)
+        return Planner(self._namespace, self._kinds.get(), self._memory, self._ended)
 
     def _told(self, plan: Plan) -> dict[str, Any]:
         return {

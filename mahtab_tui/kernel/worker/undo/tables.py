@@ -6,7 +6,7 @@ import marshal
 import math
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..own import as_own
 from ..statics import MISSING, descends, loaded, module_of
@@ -64,6 +64,11 @@ def _array(array: Any) -> Values:
     if plain.dtype.hasobject and plain.dtype.names is None and not descends(type(base), numpy_array):
         values += plain.ravel(order="K").tolist()
     return values
+
+
+def _objects_in(array: Any) -> int:
+    plain = _plain(array)
+    return int(plain.size) if plain.dtype.hasobject else 0
 
 
 def _put_array(array: Any, values: Values) -> Apply:
@@ -189,7 +194,8 @@ def _put_tensor(tensor: Any, values: Values) -> Apply:
 
 
 def _stream(value: Any) -> Values:
-    return [None] if value.closed else [value.getvalue(), value.tell()]
+    cls = next(cls for cls in (loaded("_io", "StringIO"), loaded("_io", "BytesIO")) if descends(type(value), cls))
+    return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
 
 
 def _put_stream(value: Any, values: Values) -> Apply:
@@ -200,6 +206,16 @@ def _put_stream(value: Any, values: Values) -> Apply:
         value.seek(values[1])
 
     return apply
+
+
+def _array_of_module(value: Any) -> Values:
+    cls = loaded("array", "array")
+    return [cls.typecode.__get__(value), cls.tobytes(value)]
+
+
+def _words(module: str, name: str) -> Callable[[Any], int]:
+    """How large such an object is, in multiples of eight bytes."""
+    return lambda value: int(loaded(module, name).__sizeof__(value)) // 8
 
 
 def _put_array_of_module(value: Any, values: Values) -> Apply:
@@ -241,14 +257,14 @@ def pickle_of(value: Any) -> bytes:
 def special_parts() -> Iterator[tuple[type, Part]]:
     """The classes of loaded libraries that are more than they seem to Python, and their parts."""
     known = (
-        ("numpy", "ndarray", Part("array", _array, _put_array)),
+        ("numpy", "ndarray", Part("array", _array, _put_array, size=_objects_in)),
         ("torch", "Tensor", Part("tensor", _tensor, _put_tensor)),
         ("numpy.random", "Generator", Part("random", _state_of_generator, _put_state_of_generator)),
         ("numpy.random", "RandomState", Part("random", _state_of_generator, _put_state_of_generator)),
         ("random", "Random", Part("random", lambda value: [pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
-        ("array", "array", Part("array", lambda value: [value.typecode, value.tobytes()], _put_array_of_module)),
-        ("_io", "StringIO", Part("stream", _stream, _put_stream)),
-        ("_io", "BytesIO", Part("stream", _stream, _put_stream)),
+        ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
+        ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
+        ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
         ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), _put_single_manager)),
         ("pandas.core.internals.managers", "BlockManager", Part("manager", _fields(_MANAGER), _put_manager)),
         ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), _put_block)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..statics import address_of
 from .guarded import guarded, has_sign
 from .kinds import REDUCED, Kinds
 from .outside import NotRestored
@@ -16,7 +17,7 @@ def untold(names: dict[str, Any], touched: Iterable[str], kinds: Kinds) -> list[
     found = []
     for name in touched:
         value = names.get(name)
-        if id(type(value)) in ATOMS:
+        if address_of(type(value)) in ATOMS:
             continue
         kind = guarded(type(value))
         if kind is not None:

@@ -1,0 +1,240 @@
+"""What a cell changed inside objects: compared with what was there before it, not guessed from its code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import Change
+from tests.integration.kernels import Cells, RecordingHost
+
+SIGNS = {"changed": "~", "perhaps": "?"}
+
+
+def inside(cells: Cells, *codes: str) -> str:
+    """What the last of these cells did inside objects, as the transcript tells it: `~items ?generator`."""
+    result = [cells.run(code) for code in codes][-1]
+    assert result.status == "ok", result.output
+    return " ".join(SIGNS[change.change] + change.name for change in result.changes if change.change in SIGNS)
+
+
+@pytest.fixture(params=[20, 0], ids=["with undo", "without undo"])
+def any_cells(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
+    """A kernel with a forked process to compare with, and one without."""
+    kernel = ProcessKernel(undo_steps=request.param)
+    kernel.start(host := RecordingHost())
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+CASES = {
+    "a method that changes a list": ("items = [1, 2]", "items.reverse()", "~items"),
+    "a method that changes nothing": ("items = [1]", "items.count(1)", ""),
+    "taken back in the same cell": ("items = [1]", "items.append(2)\nitems.pop()", ""),
+    "a helper that knows the object by another name": ("items = alias = [1]\ndef helper():\n    alias.append(2)", "helper()", "~items ~alias"),
+    "an object that two names hold": ("a = []\nb = {'inside': a}", "a.append(1)", "~a ~b"),
+    "far down": ("deep = {'a': [{'b': ({'c': [1]},)}]}", "deep['a'][0]['b'][0]['c'].append(2)", "~deep"),
+    "the 5,000th number": ("many = list(range(5000))", "many[4999] = -1", "~many"),
+    "the 5,000th object": ("many = [[n] for n in range(5000)]", "many[4999].append(1)", "~many"),
+    "looking at the 5,000th object": ("many = [[n] for n in range(5000)]", "many[4999]", ""),
+    "a method of a class from a cell": ("items = []\nclass C:\n    def add(self): items.append(1)\nc = C()", "c.add()", "~items"),
+    "code in a text": ("items = [1]", "exec('items' + '[0] = 2')", "~items"),
+    "an attribute": ("class C: pass\nc = C(); c.x = [1]", "c.x.append(2)", "~c"),
+    "a variable of a closure": ("def make():\n    n = []\n    return lambda: n.append(1)\nadd = make()", "add()", "~add"),
+    "a class": ("class C:\n    n = 1\nc = C()", "C.n = 2", "~C"),
+    "a generator that moves on": ("numbers = iter(n for n in range(3))", "next(numbers)", "~numbers"),
+    "an array of plain bytes": ("data = bytearray(100)", "data[77] = 1", "~data"),
+    "what another cell's function returns": ("items = [1]\ndef get(): return items", "get().clear()", "~items"),
+    "a queue, inside which nobody sees": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "?jobs"),
+    "only that name": ("import queue\njobs = queue.Queue()\nitems = [1]", "items[0] = 2", "~items"),
+    "a decimal number that is looked at": ("import decimal, re\nprice = [decimal.Decimal(1), re.compile('a')]", "str(price)", ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_cell_changed_inside_objects_is_told(any_cells: Cells, case: str) -> None:
+    before, code, told = CASES[case]
+    assert inside(any_cells, before, code) == told
+
+
+TABLES = {
+    "sorted elsewhere": ("df.sort_values('a')", ""),
+    "dropped in place": ("df.drop(columns='a', inplace=True)", "~df"),
+    "a column replaced": ("df['a'] = 1", "~df"),
+    "a function that changes it": ("change(df)", "~df"),
+    "summed": ("df.groupby('c').a.sum()", ""),
+    "an array filled": ("arr[:] = 0", "~arr ~view"),
+    "an array changed through a view": ("view[3] = 5", "~arr ~view"),
+    "an array filled with what it has": ("arr[:] = arr.copy()", ""),
+    "an array changed and changed back": ("arr[2] += 1\narr[2] -= 1", ""),
+    "an array looked at": ("arr.sum(), view.mean()", ""),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_what_a_cell_changed_inside_tables_is_told(any_cells: Cells, case: str) -> None:
+    pytest.importorskip("pandas")
+    any_cells.text(
+        "import numpy as np, pandas as pd\narr = np.arange(100.0)\nview = arr[1:]\n"
+        "df = pd.DataFrame({'a': [3, 1, 2], 'b': [0.5, None, 1.0], 'c': list('xyx')})\ndef change(table):\n    table.loc[0, 'b'] = 7.5"
+    )
+    code, told = TABLES[case]
+    assert inside(any_cells, code) == told
+
+
+def test_a_model_that_is_fitted_has_changed(cells: Cells) -> None:
+    pytest.importorskip("sklearn")
+    fit = "model.fit([[1.0], [2.0]], [1.0, 2.0])"
+    assert inside(cells, "from sklearn.linear_model import LinearRegression\nmodel = LinearRegression()", fit) == "~model"
+    assert inside(cells, "model.predict([[3.0]])") == ""
+
+
+def test_a_polars_table_is_compared_up_to_a_size(any_cells: Cells) -> None:
+    pytest.importorskip("polars")
+    any_cells.text("import polars as pl, numpy as np\nsmall = pl.DataFrame({'a': [1, 2]})\nlarge = pl.DataFrame({'a': np.zeros(10_000_000)})")
+    assert inside(any_cells, "small.sort('a')") == ""
+    assert inside(any_cells, "small[0, 'a'] = 5") == "~small"
+    assert inside(any_cells, "large.sort('a')") == "?large"
+
+
+def test_one_number_in_a_gigabyte_is_told(cells: Cells) -> None:
+    pytest.importorskip("numpy")
+    cells.text("import numpy as np\nlarge = [np.zeros(2**24) for _ in range(8)]")
+    assert inside(cells, "large[5][12_345_678] = 1") == "~large"
+    assert inside(cells, "large[5].max()") == ""
+
+
+def test_what_is_too_much_to_compare_is_marked_as_unknown_and_only_if_the_cell_mentions_it(any_cells: Cells) -> None:
+    any_cells.text("huge = [[n] for n in range(200_000)]\nsmall = [1]")
+    assert inside(any_cells, "huge[199_999].append(1)") == "?huge"
+    assert inside(any_cells, "small.append(1)") == "~small"
+    assert inside(any_cells, "huge.append(1)") == "~huge"
+
+
+def test_large_arrays_that_no_forked_process_remembers_are_unknown(project: Path) -> None:
+    pytest.importorskip("numpy")
+    kernel = ProcessKernel(undo_steps=0)
+    kernel.start(host := RecordingHost())
+    try:
+        assert inside(Cells(kernel, host), "import numpy as np\nlarge = np.zeros(2**24)", "large[7] = 1") == "?large"
+    finally:
+        kernel.close()
+
+
+FORK = """
+import os
+def fork():
+    '''A process that lives as long as this one.'''
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+"""
+
+
+def test_a_process_that_the_cell_forks_hides_no_change(cells: Cells) -> None:
+    """Linux tells what was written since the last fork, whoever forked."""
+    pytest.importorskip("numpy")
+    cells.text(f"import numpy as np\narr = np.arange(1_000_000)\nother = np.arange(1_000_000)\n{FORK}")
+    assert inside(cells, "arr[:3] = 9\nfork()\nother[5] = 8") == "~arr ~other"
+    done = cells.kernel.undo(cells.number)
+    assert done.exact
+    assert cells.text("arr[:3].tolist(), other[5].item()") == "([0, 1, 2], 5)\n"
+
+
+def test_a_fork_in_an_earlier_cell_hides_no_change(cells: Cells) -> None:
+    pytest.importorskip("numpy")
+    cells.text(f"import numpy as np\narr = np.arange(1_000_000)\n{FORK}")
+    cells.text("arr[:3] = 9\nfork()")
+    first = cells.number
+    cells.text("arr.sum()")
+    cells.text("arr[900_000] = 9")
+    cells.kernel.undo(first)
+    assert cells.text("arr[:4].tolist(), arr[900_000].item()") == "([0, 1, 2, 3], 900000)\n"
+
+
+def test_a_nested_cell_and_the_cell_around_it_are_told_apart(cells: Cells) -> None:
+    nested: list[Change] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        nested.extend(cells.run("inner[0] = 1", nested=True).changes)
+        return ""
+
+    cells.host.answer = answer
+    cells.text("outer, inner, numbers = [0], [0], [0]")
+    assert inside(cells, "outer[0] = 1\nprint(input())\nnumbers[0] = 2") == "~outer ~numbers"
+    assert [(change.name, change.change) for change in nested] == [("inner", "changed")]
+
+
+HOSTILE = """
+import array, collections, decimal, functools, io, itertools, threading
+ran = []
+def trap(what):
+    def boom(*args, **kwargs):
+        ran.append(what)
+        raise RuntimeError(what)
+    return boom
+methods = (
+    "__eq__ __hash__ __len__ __bool__ __iter__ __repr__ __reduce__ __reduce_ex__ __getstate__ __getattribute__ __getattr__ __sizeof__ __copy__"
+    " __deepcopy__ __bytes__ __buffer__ __contains__ __getitem__ __index__ __int__ __float__ __format__ __str__ __dir__ __call__ items keys copy"
+    " getvalue tell closed tobytes typecode default_factory func args keywords fget __func__"
+).split()
+class Meta(type):
+    pass
+for name in "__eq__ __hash__ __getattribute__ __instancecheck__ __subclasscheck__ __repr__".split():
+    setattr(Meta, name, trap(f"Meta.{name}"))
+bases = [object, list, dict, set, frozenset, tuple, bytearray, int, str, decimal.Decimal, io.StringIO, io.BytesIO, array.array, functools.partial,
+         property, staticmethod, collections.defaultdict, collections.OrderedDict, collections.deque]
+arguments = {array.array: ("b",), functools.partial: (print,), staticmethod: (print,)}
+def made(base, slots):
+    cls = type.__new__(Meta, "Hostile", (base,), {"__slots__": ()} if slots else {})
+    thing = base.__new__(cls, *arguments.get(base, ()))
+    if base in (io.StringIO, io.BytesIO):
+        base.__init__(thing)
+    for name in methods:
+        type.__setattr__(cls, name, trap(f"{base.__name__}.{name}"))
+    return thing
+hostile = [made(base, slots) for base in bases for slots in (False, True)]
+inside_c = [itertools.chain(hostile), itertools.repeat(hostile[0]), map(print, hostile), iter(hostile)]
+class Thread(threading.Thread):
+    def is_alive(self):
+        ran.append("is_alive")
+thread = Thread()
+del ran[:]
+"""
+
+
+def test_nothing_of_a_hostile_class_runs(any_cells: Cells) -> None:
+    any_cells.text(HOSTILE)
+    assert any_cells.text("ran") == "[]\n"
+    any_cells.text("hostile[1]; inside_c[0]; None")
+    assert any_cells.text("ran") == "[]\n"
+    assert "~hostile" in inside(any_cells, "hostile.append(1)")
+
+
+def test_an_object_of_c_tells_its_state_itself(any_cells: Cells) -> None:
+    assert inside(any_cells, "import itertools\nnumbers = itertools.count()", "next(numbers)") == "~numbers"
+    assert inside(any_cells, "numbers") == ""
+
+
+@pytest.mark.parametrize("end", ["raise ValueError", "1 / 0"])
+def test_what_a_cell_changed_before_it_failed_is_told(any_cells: Cells, end: str) -> None:
+    any_cells.text("items = [1]")
+    result = any_cells.run(f"items[0] = 2\n{end}")
+    assert [(change.name, change.change) for change in result.changes] == [("items", "changed")]
+
+
+def test_without_undo_nothing_is_kept_alive_while_the_cell_runs(project: Path) -> None:
+    kernel = ProcessKernel(undo_steps=0)
+    kernel.start(host := RecordingHost())
+    try:
+        cells = Cells(kernel, host)
+        cells.text("import weakref\nclass C: pass\nthing = C()\nseen = weakref.ref(thing)\nfile = open('written.txt', 'w')\nfile.write('abc')")
+        assert cells.text("del thing, file\nseen() is None, open('written.txt').read()") == "(True, 'abc')\n"
+    finally:
+        kernel.close()
