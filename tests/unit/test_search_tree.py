@@ -195,7 +195,8 @@ def test_what_finished_turns_hold_is_bounded() -> None:
     assert "left out" in (tree.nodes["1.1"].turns[0].output or "")
 
 
-@pytest.mark.timeout(60)  # a look at every node for each event would take many minutes
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # a look at every node for each event would take much longer
 def test_an_event_costs_the_same_in_a_large_tree() -> None:
     parts, scribe = 20_000, Scribe()
     records = [scribe.begin("1", "q")]
