@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from pydantic import BaseModel
 from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.records import Record, SearchBegin, Usage
 from mahtab_tui.bus.sanitize import one_line
 
 
-class UsageStats(BaseModel):
+@dataclass
+class UsageStats:
     """Sums over model calls."""
 
     cost: float = 0.0

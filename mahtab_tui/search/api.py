@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
@@ -26,11 +26,7 @@ from mahtab_tui.search.callers import Caller, SearchAnswer
 from mahtab_tui.search.events import Emit
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import Search
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
+from mahtab_tui.search.search import GivenModel, Search
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""
@@ -41,8 +37,8 @@ def rlm(
     context: Any = None,
     *,
     returns: Any = None,
-    model: str | BaseChatModel | None = None,
-    sub_model: str | BaseChatModel | None = None,
+    model: GivenModel | None = None,
+    sub_model: GivenModel | None = None,
     tools: Sequence[Callable[..., Any]] = (),
     temperature: float | None = None,
     top_p: float | None = None,
@@ -72,7 +68,8 @@ def rlm(
     returns: the form of the answer's `value`, such as int, list[str], a dataclass or a pydantic model; an answer of another form is sent
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
     `tree` (the calls, as data) and `log` (the events).
-    model: a name for `get_llm`, or a LangChain chat model; by default `claude` if the CLI is installed, otherwise `demo`.
+    model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
+    the answer; by default `claude` if the CLI is installed, otherwise `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
     its own. Arguments and results are plain data. The model is told their signatures and docstrings.
@@ -179,7 +176,7 @@ class Searcher:
     Example: with Searcher(model="claude", max_usd=1) as searcher: answers = [searcher.rlm("Who signed?", text) for text in contracts].
     """
 
-    def __init__(self, *, model: str | BaseChatModel | None = None, sub_model: str | BaseChatModel | None = None, **options: Any) -> None:
+    def __init__(self, *, model: GivenModel | None = None, sub_model: GivenModel | None = None, **options: Any) -> None:
         """model, sub_model and the other options of `rlm` hold for all its searches that do not have others.
 
         Raises `TypeError` for an unknown option.

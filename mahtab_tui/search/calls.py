@@ -11,10 +11,9 @@ from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
 from mahtab_tui.llm.failures import explained, is_busy
 from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
+from mahtab_tui.search.conversation import Model, NodeConversation, Reply
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.models import Model, NodeConversation
 from mahtab_tui.search.prompts import tokens
-from mahtab_tui.search.replies import Reply
 from mahtab_tui.search.schedule import Gate, Schedule
 
 _AGAIN = 0.05

@@ -10,8 +10,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import HumanMessage, SystemMessage
-
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
@@ -19,12 +17,12 @@ from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
 from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline
 from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.conversation import Message, Model
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, NodeSource, size_of
 from mahtab_tui.search.memo import Memo
-from mahtab_tui.search.models import Model
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request
 from mahtab_tui.search.schedule import Gate, Schedule
@@ -240,7 +238,7 @@ class Engine:
     async def _plain(self, node: LiveNode) -> NodeOutcome:
         self._check_plain(node.source)
         message = prompts.plain_message(node.query, node.source.take().text)
-        conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
+        conversation = node.model.conversation(Message("system", prompts.plain_system()), Message("user", message))
         try:
             async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
                 said = await self.calls.say(node.id, 1, 1, conversation)

@@ -10,10 +10,10 @@ from mahtab_tui.bus.records import SearchFanOut
 from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.search.budget import Amount
 from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeSource
-from mahtab_tui.search.models import Model
 from mahtab_tui.search.requests import Request
 
 _CALLS_OF_AN_EXPLORATION = 3

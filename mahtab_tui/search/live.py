@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mahtab_tui.sandbox.text import Span, Text, TextRun
+from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.findings import Findings
-from mahtab_tui.search.models import Model
 
 EndState = Literal["done", "partial", "error", "stopped"]
 Kind = Literal["rlm", "llm"]

@@ -1,4 +1,4 @@
-"""Calls models from the engine's loop."""
+"""Calls LangChain's models from the engine's loop."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.masked import masked_messages
@@ -17,15 +16,17 @@ from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.sampling import Sampling, with_sampling
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
-from mahtab_tui.search.replies import OnWords, Reply, ReplyReader, ThreadedReader, as_model_error
+from mahtab_tui.search.conversation import CONCURRENCY, Message, NodeConversation, OnWords, Reply, as_model_error
+from mahtab_tui.search.replies import ReplyReader, ThreadedReader
 
-CONCURRENCY = 16
 CLI_CONCURRENCY = 3
 """For the `claude` CLI, which takes a process of 215 MB for each conversation."""
 
+_KINDS: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
-class Model:
-    """One model and its instances. Lives in one loop."""
+
+class ChatModel:
+    """A `conversation.Model` of LangChain, and its instances. Lives in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
         """secrets: masked in its messages."""
@@ -56,15 +57,51 @@ class Model:
         make_llm: MakeLLM = get_llm,
         on_notice: OnNotice | None = None,
         sampling: Sampling | None = None,
-    ) -> Model:
+    ) -> ChatModel:
         """Make it from a name or from a LangChain model. Raises `ModelError`, also if the model does not take a sampling option."""
         name = given if isinstance(given, str) else model_name(given) or given._llm_type
         llm = make_llm(given, on_notice=on_notice) if isinstance(given, str) else given
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
-    def conversation(self, *messages: BaseMessage) -> NodeConversation:
+    def conversation(self, *messages: Message) -> NodeConversation:
         """Start a conversation with these messages; its calls are made one after the other."""
         return NodeConversation(self, messages)
+
+    def worst_cost(self, messages: Sequence[Message]) -> float | None:
+        """Return the US dollars that an answer to these messages may cost at most; None if unknown."""
+        return worst_cost(self.llm, (message.content for message in messages))
+
+    async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
+        """Send a conversation's messages and return the answer. Cancelling stops the model and returns at once."""
+        instance = self.lease(conversation)
+        sent = masked_messages([_KINDS[message.role](message.content) for message in messages], self.secrets)
+        if self.native:
+            return await self._native(instance.llm, sent, hear)
+        conversation.instance, instance.known_by = instance, conversation
+        reading = ThreadedReader(instance.llm, sent, hear)
+        reading.ended.add_done_callback(lambda ended: self.give_back(instance))
+        try:
+            return await asyncio.shield(reading.ended)
+        except asyncio.CancelledError:
+            reading.stop()
+            raise
+        except Exception:
+            conversation.used = reading.reader.used
+            raise
+
+    async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Reply:
+        reader = ReplyReader(llm, on_words)
+        try:
+            async for chunk in llm.astream(messages):
+                reader.take(chunk)
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            raise as_model_error(error) from None  # the provider's code exits or cancels itself, which must not end this loop
+        return reader.reply()
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
         """Take an instance for one call: the one that knows the conversation, one whose conversation has ended, a new one, or the longest unused.
@@ -104,85 +141,6 @@ class ModelInstance:
         self.own = own
         """Whether it never goes back to the pool: it belongs to one conversation, or all share it."""
         self.known_by: NodeConversation | None = None
-
-
-class NodeConversation:
-    """The messages of one node."""
-
-    def __init__(self, model: Model, messages: Sequence[BaseMessage]) -> None:
-        self.model = model
-        self.chars = 0
-        """Characters of all messages."""
-        self._messages: list[BaseMessage] = []
-        for message in messages:
-            self.add(message)
-        self.instance: ModelInstance | None = None
-        self.ended = False
-        """Whether no more calls will be made."""
-        self.heard = ""
-        """The last answer so far."""
-        self.used: Usage | None = None
-        """What the last call used, also if it failed; None if the model did not report it."""
-
-    def add(self, message: BaseMessage) -> None:
-        """Add a message."""
-        self._messages.append(message)
-        self.chars += len(str(message.content))
-
-    def replace(self, old: BaseMessage, new: BaseMessage) -> None:
-        """Put a message in the place of another."""
-        place = next(place for place, message in enumerate(self._messages) if message is old)
-        self._messages[place] = new
-        self.chars += len(str(new.content)) - len(str(old.content))
-
-    def beginning(self, count: int) -> list[BaseMessage]:
-        """Return the first messages."""
-        return self._messages[:count]
-
-    def worst_cost(self) -> float | None:
-        """Return the US dollars that the next call may cost at most; None if unknown."""
-        return worst_cost(self.model.llm, (str(message.content) for message in self._messages))
-
-    async def say(self, on_words: OnWords) -> Reply:
-        """Send the messages and return the answer, which is not added to them. Cancelling stops the model and returns at once.
-
-        Raises `ModelError`, or what the provider's code raises.
-        """
-        self.heard, self.used = "", None
-
-        def hear(words: str | None) -> None:
-            self.heard = "" if words is None else self.heard + words
-            on_words(words)
-
-        instance = self.model.lease(self)
-        messages = masked_messages(self._messages, self.model.secrets)
-        if self.model.native:
-            return await self._native(instance.llm, messages, hear)
-        self.instance, instance.known_by = instance, self
-        reading = ThreadedReader(instance.llm, messages, hear)
-        reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
-        try:
-            return await asyncio.shield(reading.ended)
-        except asyncio.CancelledError:
-            reading.stop()
-            raise
-        except Exception:
-            self.used = reading.reader.used
-            raise
-
-    async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Reply:
-        reader = ReplyReader(llm, on_words)
-        try:
-            async for chunk in llm.astream(messages):
-                reader.take(chunk)
-        except (Exception, GeneratorExit):
-            raise
-        except BaseException as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise
-            raise as_model_error(error) from None  # the provider's code exits or cancels itself, which must not end this loop
-        return reader.reply()
 
 
 def _fresh(llm: BaseChatModel) -> BaseChatModel:

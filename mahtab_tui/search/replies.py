@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -17,6 +16,7 @@ from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
 from mahtab_tui.llm.usage import told_usage
+from mahtab_tui.search.conversation import OnWords, Reply, as_model_error
 
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
@@ -25,19 +25,6 @@ _MERGED = 0.03
 """Words are passed on at most once in so many seconds."""
 _STOP_AGAIN = 0.1
 """Seconds before a stop is repeated, since one that comes before the answer starts is lost."""
-
-OnWords = Callable[[str | None], None]
-"""Gets what a model says piece by piece, and None when the answer starts again and earlier pieces no longer count."""
-
-
-class Reply(NamedTuple):
-    """One answer."""
-
-    text: str
-    cut: bool
-    """Whether it reached the model's token limit."""
-    usage: Usage | None
-    """What the call used; None if the model did not report it."""
 
 
 class ReplyReader:
@@ -134,8 +121,3 @@ class ThreadedReader:
             self.ended.set_result(reply)
         else:
             self.ended.set_exception(failure)
-
-
-def as_model_error(error: BaseException) -> ModelError:
-    """Turn an exception that is meant to end a program or a task (`SystemExit`) into a `ModelError`."""
-    return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
@@ -22,13 +22,14 @@ from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.callers import Caller, SearchAnswer
+from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
+from mahtab_tui.search.functions import Function, FunctionModel
 from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import NodeOutcome
-from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate
 from mahtab_tui.search.tools import ToolRunner, Tools
 from mahtab_tui.system.waiting import result_of
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 T = TypeVar("T")
+
+GivenModel = Union[str, "BaseChatModel", Function]
+"""A model's name, a LangChain model, or a function that gets messages as dicts with `role` and `content` and returns the answer."""
 
 KEPT_TREES = 8
 """How many trees are kept, so that their nodes can be run again."""
@@ -95,8 +99,8 @@ class Search:
         query: str,
         context: Any,
         *,
-        model: str | BaseChatModel,
-        sub_model: str | BaseChatModel | None = None,
+        model: GivenModel,
+        sub_model: GivenModel | None = None,
         limits: Limits | None = None,
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
@@ -249,10 +253,10 @@ class Search:
             del self._logs[oldest]
             await self._trees.pop(oldest).close()
 
-    def _model(self, given: str | BaseChatModel, limits: Limits, sampling: Sampling) -> Model:
+    def _model(self, given: GivenModel, limits: Limits, sampling: Sampling) -> Model:
         key = (given if isinstance(given, str) else id(given), *sorted(sampling.items()))
         if key not in self._models:
-            model = Model.of(given, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice, sampling=sampling)
+            model = self._made(given, sampling)
             self._models[key] = model
             self._given.append(given)
             self._gates[model] = Gate(model.concurrency)
@@ -263,6 +267,18 @@ class Search:
         if limits.max_usd is not None and not model.priced:
             raise ModelError(f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead.")
         return model
+
+    def _made(self, given: GivenModel, sampling: Sampling) -> Model:
+        if not isinstance(given, str) and not hasattr(given, "_llm_type"):  # LangChain need not be loaded to know its models
+            model = FunctionModel(given, self._secrets)
+            if sampling:
+                raise ModelError(f"{model.name} is a function, which takes no {min(sampling)}.")
+            return model
+        from mahtab_tui.search.models import ChatModel  # loads LangChain
+
+        return ChatModel.of(
+            cast("str | BaseChatModel", given), secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice, sampling=sampling
+        )
 
     def _consent(self, asking: Asking) -> Consent:
         async def ask(fan_out: ConsentRequest) -> bool:

@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes, TurnResult
@@ -17,12 +15,12 @@ from mahtab_tui.search import prompts
 from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline
 from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.conversation import Message, Reply
 from mahtab_tui.search.coverage import Intervals
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
 from mahtab_tui.search.node import BudgetLeft
-from mahtab_tui.search.replies import Reply
 from mahtab_tui.search.requests import Request, read_call, read_final, read_tool_call, read_touch
 from mahtab_tui.search.tools import Tools
 
@@ -133,7 +131,7 @@ class Exploration:
         self._turn = 0
         self._too_long = False
         """Whether the conversation exceeds the model's context window."""
-        self._outputs: deque[tuple[HumanMessage, TurnResult]] = deque()
+        self._outputs: deque[tuple[Message, TurnResult]] = deque()
         """Messages with outputs that have not been shortened."""
         self._kept = Amount()
         """Reserved for the last call."""
@@ -146,12 +144,12 @@ class Exploration:
         text = self._node.source.take()
         turns, depth = self._limits.max_turns, self._node.depth
         tools = self._tools.described if self._tools else ()
-        self._conversation.add(SystemMessage(prompts.system_prompt(text, self._limits, depth=depth, gaps=self._sandboxes.gaps, tools=tools)))
+        self._conversation.add(Message("system", prompts.system_prompt(text, self._limits, depth=depth, gaps=self._sandboxes.gaps, tools=tools)))
         try:
             self._keep()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
+        self._conversation.add(Message("user", prompts.first_message(self._node.query, text, self._left(turns))))
         calls, found = SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools), self._node.found
         try:
             outcome, reason = await self._until(deadline.work, self._explore(calls, text))
@@ -195,10 +193,10 @@ class Exploration:
                 return None, str(error)
             found = code_of(said.text, ended=not said.cut)
             self._events.send(SearchChat(said.text, node=self._node.id, turn=turn, cut=found.cut))
-            self._conversation.add(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
+            self._conversation.add(Message("assistant", said.text if self._node.model.remembers else _heard(said.text, found)))
             if found.code is None:
                 self._node.found.printed(said.text)
-                self._conversation.add(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
+                self._conversation.add(Message("user", prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
                 continue
             result = await self._run_code(turn, await starting, found.code, calls)
             if calls.final is not None:
@@ -210,14 +208,14 @@ class Exploration:
 
     def _tell(self, result: TurnResult, message: str) -> None:
         """Report a turn's result. When the conversation has become long, earlier outputs are shortened to their heads; code is kept."""
-        added = HumanMessage(message)
+        added = Message("user", message)
         self._conversation.add(added)
         self._outputs.append((added, result))
         if self._conversation.chars > _LONG:
             while len(self._outputs) > _WHOLE:
                 told, earlier = self._outputs.popleft()
                 if len(earlier.output) > prompts.SHORTENED_OUTPUT:
-                    self._conversation.replace(told, HumanMessage(prompts.shortened_turn_message(earlier)))
+                    self._conversation.replace(told, Message("user", prompts.shortened_turn_message(earlier)))
 
     async def _hear(self, kept: Amount | None = None) -> Reply:
         """Get the model's next answer. kept: what is already reserved for it."""
@@ -255,7 +253,7 @@ class Exploration:
             self._conversation.ended = True
             self._conversation = node.model.conversation(*self._conversation.beginning(2))
         known = found.text if self._too_long else found.answers
-        self._conversation.add(HumanMessage(prompts.last_message(reason, node.query, known)))
+        self._conversation.add(Message("user", prompts.last_message(reason, node.query, known)))
         kept, self._kept = self._kept, Amount()
         try:
             said = await self._hear(kept)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.llm.base import ModelError
@@ -18,10 +18,11 @@ from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.scripted import ScriptedChatModel
-from mahtab_tui.search.models import CLI_CONCURRENCY, CONCURRENCY, Model
+from mahtab_tui.search.conversation import CONCURRENCY, Message
+from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
 from tests.recursion_scripts import ScriptedModel
 
-ASKED = [HumanMessage("?")]
+ASKED = [Message("user", "?")]
 
 
 def ignore(words: str | None) -> None: ...
@@ -71,7 +72,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
     go_on = threading.Event()
     heard: list[str | None] = []
-    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append))
+    call = asyncio.ensure_future(ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append))
     await until(lambda: heard == ["a"])
     go_on.set()
     assert (await call).text == "abc"
@@ -79,16 +80,16 @@ async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
 
 
 async def test_usage_and_cost_are_what_the_model_told() -> None:
-    said = await Model.of(ScriptedModel(reply=lambda messages: "yes")).conversation(*ASKED).say(ignore)
+    said = await ChatModel.of(ScriptedModel(reply=lambda messages: "yes")).conversation(*ASKED).say(ignore)
     assert said.text == "yes"
     assert said.usage is not None
     assert (said.usage.input_tokens, said.usage.output_tokens, said.usage.cost) == (100, 10, 0.01)
-    assert (await Model.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)).usage is None
+    assert (await ChatModel.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)).usage is None
 
 
 async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
     go_on = threading.Event()
-    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore))
+    call = asyncio.ensure_future(ChatModel.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore))
     await asyncio.sleep(0.01)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -98,7 +99,7 @@ async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
 
 async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
     talkers: list[Talker] = []
-    model = Model.of(Talker(talkers=talkers, endless=True))
+    model = ChatModel.of(Talker(talkers=talkers, endless=True))
     heard: list[list[str | None]] = [[], []]
     calls = [asyncio.ensure_future(model.conversation(*ASKED).say(words.append)) for words in heard]
     await until(lambda: all(heard))
@@ -123,7 +124,7 @@ async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
             yield from super()._stream(messages, *args, **kwargs)
 
     before = set(threading.enumerate())
-    call = asyncio.ensure_future(Model.of(Late(talkers=[], endless=True)).conversation(*ASKED).say(ignore))
+    call = asyncio.ensure_future(ChatModel.of(Late(talkers=[], endless=True)).conversation(*ASKED).say(ignore))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -134,7 +135,7 @@ async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
 
 async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
     talkers: list[Talker] = []
-    model = Model.of(Talker(talkers=talkers))
+    model = ChatModel.of(Talker(talkers=talkers))
     model.concurrency = 1
     first, second, third = (model.conversation(*ASKED) for _ in range(3))
     one, two = await asyncio.gather(first.say(ignore), second.say(ignore))
@@ -149,7 +150,7 @@ async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
 
 async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
     replay = ChatReplay(lines=[ReplayLine.model_validate({"text": "first"}), ReplayLine.model_validate({"text": "second"})], source="file")
-    model = Model.of(replay)
+    model = ChatModel.of(replay)
     one, two = model.conversation(*ASKED), model.conversation(*ASKED)
     said = [(await conversation.say(ignore)).text for conversation in (one, two, one, two)]
     assert said == ["first", "first", "second", "second"]
@@ -165,7 +166,7 @@ async def test_words_of_an_answer_that_begins_anew_do_not_count() -> None:
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
 
     heard: list[str | None] = []
-    conversation = Model.of(Retried(reply=lambda messages: "")).conversation(*ASKED)
+    conversation = ChatModel.of(Retried(reply=lambda messages: "")).conversation(*ASKED)
     assert (await conversation.say(heard.append)).text == "Hello from here."
     assert conversation.heard == "Hello from here."
     assert heard[heard.index(None) + 1 :] == ["Hello from here."]
@@ -178,7 +179,7 @@ async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
             yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=usage))  # type: ignore[arg-type]
             raise ModelError("It is tired.")
 
-    conversation = Model.of(Failing(talkers=[])).conversation(*ASKED)
+    conversation = ChatModel.of(Failing(talkers=[])).conversation(*ASKED)
     with pytest.raises(ModelError, match="It is tired"):
         await conversation.say(ignore)
     assert conversation.used is not None
@@ -186,7 +187,7 @@ async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
 
 
 async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
-    model = Model.of(ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file"))
+    model = ChatModel.of(ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file"))
     with pytest.raises(ModelError, match="It is tired"):
         await model.conversation(*ASKED).say(ignore)
 
@@ -199,25 +200,25 @@ async def test_a_model_that_leaves_its_thread_has_failed(ending: BaseException) 
 
     async with asyncio.timeout(20):
         with pytest.raises(ModelError, match=f"could not answer: {type(ending).__name__}"):
-            await Model.of(Leaving(talkers=[])).conversation(*ASKED).say(ignore)
+            await ChatModel.of(Leaving(talkers=[])).conversation(*ASKED).say(ignore)
 
 
 async def test_what_cannot_be_sent_is_replaced() -> None:
-    said = await Model.of(ScriptedModel(reply=lambda messages: "half \ud83c")).conversation(*ASKED).say(ignore)
+    said = await ChatModel.of(ScriptedModel(reply=lambda messages: "half \ud83c")).conversation(*ASKED).say(ignore)
     assert said.text == "half \ufffd"
 
 
 def test_the_cli_has_few_processes_and_one_conversation_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model.of(ChatClaudeCLI(model="opus", max_tokens=77))
+    model = ChatModel.of(ChatClaudeCLI(model="opus", max_tokens=77))
     assert (model.name, model.concurrency, model.remembers) == ("opus", CLI_CONCURRENCY, True)
     instance = model.lease(model.conversation(*ASKED)).llm
     assert isinstance(instance, ChatClaudeCLI)
     assert (instance.processes, instance.model, instance.max_tokens) == (1, "opus", 77)
-    assert Model.of("demo").concurrency == CONCURRENCY
+    assert ChatModel.of("demo").concurrency == CONCURRENCY
 
 
 def test_whose_price_is_known() -> None:
-    demo, claude, other = Model.of("demo"), Model.of("claude:claude-sonnet-4-5"), Model.of(Threaded(go_on=_set()))
+    demo, claude, other = ChatModel.of("demo"), ChatModel.of("claude:claude-sonnet-4-5"), ChatModel.of(Threaded(go_on=_set()))
     assert (demo.priced, demo.usd_per_token) == (True, (0.0, 0.0))
     assert claude.priced
     assert claude.usd_per_token == pytest.approx((3e-6, 15e-6))

@@ -1,0 +1,122 @@
+"""A function as the model of a search."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.kernel.worker.logged import SearchFailed
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.search.api import rlm
+from mahtab_tui.search.conversation import Message
+from mahtab_tui.search.functions import FunctionModel
+from tests.integration.test_rlm import LOG, python
+
+Messages = list[dict[str, str]]
+
+
+def test_a_function_gets_the_messages_and_returns_the_answer() -> None:
+    told: list[Messages] = []
+
+    def model(messages: Messages) -> str:
+        told.append(messages)
+        if "Answer from the text alone" in messages[0]["content"]:
+            return "six"
+        return python("print(len(context))") if len(messages) == 2 else python("FINAL(llm('read', context[:9]))")
+
+    answer = rlm("what?", LOG, model=model)
+    assert (answer, answer.usage.calls) == ("six", 3)
+    assert answer.usage.tokens > 0, "estimated"
+    assert [[message["role"] for message in messages] for messages in told] == [
+        ["system", "user"],
+        ["system", "user", "assistant", "user"],
+        ["system", "user"],
+    ]
+    assert told[1][2]["content"] == python("print(len(context))")
+    assert answer.tree is not None
+    assert answer.tree.calls[0].model == "model"
+
+
+def test_an_asynchronous_function_is_awaited_and_calls_go_at_once() -> None:
+    both = asyncio.Barrier(2)
+
+    async def model(messages: Messages) -> str:
+        if "what?" in messages[1]["content"]:
+            return python("FINAL(llm_map('read', partition(2)))")
+        await both.wait()
+        return "read"
+
+    assert rlm("what?", LOG, model=model) == '["read", "read"]'
+
+
+def test_functions_run_on_threads_at_once() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    class Caller:
+        def __call__(self, messages: Messages) -> str:
+            if "what?" in messages[1]["content"]:
+                return python("FINAL(llm_map('read', partition(2)))")
+            both.wait()
+            return "read"
+
+    assert rlm("what?", LOG, model=Caller()) == '["read", "read"]'
+
+
+def leaving(messages: Messages) -> str:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (lambda messages: 5, "must return the answer as a str, not int"),
+        (lambda messages: messages[99], "IndexError: list index out of range"),
+        (leaving, "SystemExit 3"),
+    ],
+)
+def test_what_a_function_does_wrong_is_a_sentence(model: Any, said: str) -> None:
+    with pytest.raises(SearchFailed, match=said):
+        rlm("what?", LOG, model=model)
+
+
+def test_options_that_a_function_cannot_have_are_refused() -> None:
+    with pytest.raises(ModelError, match="is a function, which takes no temperature"):
+        rlm("what?", LOG, model=leaving, temperature=0.5)
+    with pytest.raises(ModelError, match="The price of leaving is unknown"):
+        rlm("what?", LOG, model=leaving, max_usd=1)
+
+
+def test_a_function_is_told_no_secret() -> None:
+    secrets = Secrets()
+    secrets.add("hunter2hunter2")
+    told: list[Messages] = []
+
+    def model(messages: Messages) -> str:
+        told.append(messages)
+        return "yes \ud83c"
+
+    conversation = FunctionModel(model, secrets).conversation(Message("user", "It is hunter2hunter2."))
+    heard: list[str | None] = []
+    reply = asyncio.run(conversation.say(heard.append))
+    assert "hunter2" not in told[0][0]["content"]
+    assert (reply.text, heard, conversation.heard) == ("yes \ufffd", ["yes \ufffd"], "yes \ufffd")
+
+
+def test_no_model_library_is_loaded_for_a_function() -> None:
+    program = """
+import sys
+import mahtab_tui
+def model(messages):
+    return "```python\\nFINAL(len(context))\\n```"
+print(mahtab_tui.rlm("how long?", "x" * 100_000, model=model))
+print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "textual") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+    assert (done.stdout, done.returncode) == ("100000\n[]\n", 0), done.stderr
