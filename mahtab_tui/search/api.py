@@ -23,10 +23,11 @@ from mahtab_tui.llm.providers import default_model
 from mahtab_tui.llm.sampling import sampling_of
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.callers import Caller, SearchAnswer
+from mahtab_tui.search.chosen_models import GivenModel
 from mahtab_tui.search.events import Emit
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import GivenModel, Search
+from mahtab_tui.search.search import Search
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """Who waits for the search that `arlm` starts."""

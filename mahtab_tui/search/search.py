@@ -9,12 +9,11 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast
+from typing import Any, Literal, TypeVar
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.kernel.worker.contexts import take
-from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import MakeLLM, get_llm
 from mahtab_tui.llm.sampling import Sampling
 from mahtab_tui.llm.spending import Spending, UsageStats
@@ -22,25 +21,18 @@ from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.callers import Caller, SearchAnswer
+from mahtab_tui.search.chosen_models import ChosenModels, GivenModel
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
-from mahtab_tui.search.functions import Function, FunctionModel
 from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import NodeOutcome
-from mahtab_tui.search.schedule import Gate
 from mahtab_tui.search.tools import ToolRunner, Tools
 from mahtab_tui.system.waiting import result_of
 
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
 T = TypeVar("T")
-
-GivenModel = Union[str, "BaseChatModel", Function]
-"""A model's name, a LangChain model, or a function that gets messages as dicts with `role` and `content` and returns the answer."""
 
 KEPT_TREES = 8
 """How many trees are kept, so that their nodes can be run again."""
@@ -73,15 +65,11 @@ class Search:
         messages to models.
         """
         self._emit = emit
-        self._make_llm = make_llm
         self._spending = spending or Spending()
         self._secrets = secrets or Secrets()
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
-        self._models: dict[object, Model] = {}
-        self._given: list[object] = []
-        """What they were made from, so that no other object gets the same id."""
-        self._gates: dict[Model, Gate] = {}
+        self._models = ChosenModels(make_llm, self._secrets, self._notice)
         self._trees: dict[str, Engine] = {}
         self._logs: dict[str, KeptLog] = {}
         """By tree."""
@@ -122,7 +110,7 @@ class Search:
         tree, chosen = tree or uuid.uuid4().hex[:8], limits or Limits()
 
         async def grow() -> SearchAnswer:
-            models = [self._model(each, chosen, sampling or {}) for each in (model, sub_model or model)]
+            models = [self._models.get(each, chosen, sampling or {}) for each in (model, sub_model or model)]
             callable = None if tools is None else Tools(tools)
             self._trees[tree] = engine = self._engine(tree, models[0], models[1], chosen, asking, emit or self._emit, callable)
             return await self._run(engine, lambda engine: engine.run(query, text, about or {}))
@@ -237,7 +225,7 @@ class Search:
             limits,
             model=model,
             sub_model=sub_model,
-            gates=self._gates,
+            gates=self._models.gates,
             spending=self._spending,
             sandboxes=self._opened,
             consent=self._consent(asking),
@@ -252,33 +240,6 @@ class Search:
                 return
             del self._logs[oldest]
             await self._trees.pop(oldest).close()
-
-    def _model(self, given: GivenModel, limits: Limits, sampling: Sampling) -> Model:
-        key = (given if isinstance(given, str) else id(given), *sorted(sampling.items()))
-        if key not in self._models:
-            model = self._made(given, sampling)
-            self._models[key] = model
-            self._given.append(given)
-            self._gates[model] = Gate(model.concurrency)
-        model = self._models[key]
-        if limits.concurrency is not None and limits.concurrency > model.concurrency:  # the caller wants more than the default
-            model.concurrency = limits.concurrency
-            self._gates[model].widen(limits.concurrency)
-        if limits.max_usd is not None and not model.priced:
-            raise ModelError(f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead.")
-        return model
-
-    def _made(self, given: GivenModel, sampling: Sampling) -> Model:
-        if not isinstance(given, str) and not hasattr(given, "_llm_type"):  # LangChain need not be loaded to know its models
-            model = FunctionModel(given, self._secrets)
-            if sampling:
-                raise ModelError(f"{model.name} is a function, which takes no {min(sampling)}.")
-            return model
-        from mahtab_tui.search.models import ChatModel  # loads LangChain
-
-        return ChatModel.of(
-            cast("str | BaseChatModel", given), secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice, sampling=sampling
-        )
 
     def _consent(self, asking: Asking) -> Consent:
         async def ask(fan_out: ConsentRequest) -> bool:
@@ -300,8 +261,7 @@ class Search:
                     await engine.close()
                 if self._opened is not None:
                     await self._opened.close()
-                for model in self._models.values():
-                    await asyncio.to_thread(model.close)
+                await asyncio.to_thread(self._models.close)
                 await asyncio.sleep(0)  # some things close in the loop's next iteration
 
     def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:

@@ -33,6 +33,10 @@ def hang() -> None:
 """
 
 
+OVER = "while any({!r} in thread.name for thread in __import__('threading').enumerate()): time.sleep(0.01)"
+"""Code that waits until no thread of such a name runs."""
+
+
 def run(it: Opened, code: str, cell: int = 3) -> str:
     it.session.submit("python", code)
     return it.store.wait(tags.USER_REPL_OUT, cell=cell).text
@@ -50,7 +54,7 @@ def test_they_run_in_the_kernel_and_change_its_variables(open_session: Callable[
     said = run(it, "answer = rlm('Note the needles', log, tools=[note, kernel], returns=list[int])\nanswer.value == [1, 2, 3, 4, 5, 6, os.getpid()]")
     assert said.endswith("True\n")
     assert said.count("noted line") == 6
-    assert run(it, "found[1], [t.name for t in __import__('threading').enumerate() if 'tool' in t.name]", 4) == "('line 1007 needle', [])\n"
+    assert run(it, f"{OVER.format('tool')}\nfound[1]", 4) == "'line 1007 needle'\n", "no thread is left"
 
 
 def test_errors_are_text_and_what_cannot_be_a_tool_is_a_sentence(open_session: Callable[..., Opened]) -> None:
@@ -66,8 +70,7 @@ def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(open_session: Callable[
     assert it.session.stop() == "cell"
     it.store.wait(tags.USER_REPL_OUT, cell=3, status="interrupted")
     assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
-    code = "while any('hang' in t.name for t in __import__('threading').enumerate()): time.sleep(0.01)\n'over'"
-    assert run(it, code, 4) == "'over'\n"
+    assert run(it, f"{OVER.format('hang')}\n'over'", 4) == "'over'\n"
 
 
 def test_a_kernel_that_is_killed_meanwhile_leaves_nothing_that_waits(open_session: Callable[..., Opened]) -> None:

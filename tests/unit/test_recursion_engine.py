@@ -359,7 +359,7 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
 
 
 def test_a_node_tells_only_so_much_of_what_it_has_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.search.turns._MAX_TOUCHES", 5)
+    monkeypatch.setattr("mahtab_tui.search.sandbox_calls._MAX_TOUCHES", 5)
 
     async def flood(seat: Seat) -> None:
         for place in range(0, 100, 10):

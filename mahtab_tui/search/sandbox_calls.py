@@ -1,0 +1,92 @@
+"""What code in a sandbox can call: sub-calls, the caller's functions, the final answer, and reports of what it has read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mahtab_tui.sandbox.base import CallRefusedError
+from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.search.coverage import Intervals
+from mahtab_tui.search.events import Events
+from mahtab_tui.search.limits import Limits
+from mahtab_tui.search.live import LiveNode, NodeOutcome
+from mahtab_tui.search.requests import Request, read_call, read_final, read_tool_call, read_touch
+from mahtab_tui.search.tools import Tools
+
+_MAX_GROUNDS = 4_096
+"""Spans on which one answer may rest."""
+_MAX_TOUCHES = 20_000
+"""Spans that one node may report as seen."""
+
+Ask = Callable[[Request, Text], Awaitable[list[NodeOutcome]]]
+"""Starts sub-calls and returns their outcomes."""
+
+
+class SandboxCalls:
+    """Implements `SandboxHost` for one node."""
+
+    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask, limits: Limits, tools: Tools | None) -> None:
+        self.final: NodeOutcome | None = None
+        self.answered = asyncio.Event()
+        self._node = node
+        self._text = text
+        self._events = events
+        self._ask = ask
+        self._limits = limits
+        self._longest_answer = limits.answer_at(node.depth)
+        self._tools = tools
+        self._touches = 0
+        self._answers: list[Sequence[Span]] = []
+        """The parts of the root's text on which each answer of a sub-call rests."""
+        self._tool_turn = 0
+        self._tool_seconds = 0.0
+        """What is left in that turn for its calls of tools."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        if name == "tool":
+            return {"value": await self._call_tool(*read_tool_call(args))}
+        request = read_call(name, args, self._text)
+        outcomes = await self._ask(request, self._text)
+        return {"answers": [self._answer(outcome, request.plain) for outcome in outcomes]}
+
+    def _answer(self, outcome: NodeOutcome, plain: bool) -> dict[str, Any]:
+        """Return an answer for the code, and remember what it rests on. A plain call rests on all that it has read, which says something only if that is little."""
+        plain = plain or self._node.depth + 1 >= self._limits.max_depth
+        known = not plain or sum(end - start for start, end in outcome.spans) <= self._limits.small
+        self._answers.append(outcome.spans if known else ())
+        text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
+        return {"text": text, "failed": outcome.failed, "number": len(self._answers)}
+
+    async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
+        if self._tools is None:
+            raise CallRefusedError("There is no such tool.")
+        if self._tool_turn != self._node.turn:
+            self._tool_turn, self._tool_seconds = self._node.turn, self._limits.turn_seconds
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._tool_seconds):
+                return await self._tools.call(name, args, kwargs)
+        except TimeoutError:
+            seconds = self._limits.turn_seconds
+            raise CallRefusedError(f"{name} took too long and was ended: the tools have {seconds:g} s together in a turn.") from None
+        finally:
+            self._tool_seconds = max(0.0, self._tool_seconds - (loop.time() - began))
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        if name == "final" and self.final is None and (final := read_final(args, self._text, self._longest_answer)) is not None:
+            rests_on = Intervals(limit=_MAX_TOUCHES)
+            rests_on.add(self._text.to_root(final.spans))
+            for number in final.answers:
+                if 0 < number <= len(self._answers):
+                    rests_on.add(self._answers[number - 1])
+            self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
+            self.answered.set()
+        elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
+            how, spans = touch
+            self._touches += len(spans)
+            if self._touches <= _MAX_TOUCHES:
+                self._events.touch(self._node.id, how, self._text.to_root(spans))
