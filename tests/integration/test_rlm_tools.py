@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.kernel.worker.caller_tools import CallerTools
 from mahtab_tui.kernel.worker.plain_data import NotPlainError, plain_data
 from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.search import tools as search_tools
@@ -234,3 +235,20 @@ def test_plain_data_is_a_copy_of_plain_types() -> None:
     assert type(copy["a"][0]) is str
     with pytest.raises(NotPlainError):
         plain_data(["x" * 400_000] * 3, "It")
+
+
+def test_a_call_that_comes_after_the_end_does_not_run() -> None:
+    called: list[str] = []
+
+    def note(line: str) -> None:
+        called.append(line)
+
+    tools, done = CallerTools([note]), threading.Event()
+    tools.start(1, "note", ["before"], {}, lambda result: done.set())
+    assert done.wait(60)
+    tools.end()
+    tools.start(2, "note", ["after"], {}, lambda result: done.set())
+    for thread in threading.enumerate():
+        if thread.name == "tool-note":
+            thread.join()
+    assert called == ["before"]

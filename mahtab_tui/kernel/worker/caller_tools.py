@@ -36,6 +36,7 @@ class CallerTools:
         self._lock = threading.Lock()
         self._running: dict[int, threading.Thread] = {}
         """By the number of the call."""
+        self._ended = False
         for function in functions:
             self._add(function)
         if len(self._functions) > _MOST_TOOLS:
@@ -45,8 +46,9 @@ class CallerTools:
         """Call a tool on a thread of its own, with arguments that hostile code may have made up."""
         thread = threading.Thread(target=self._run, args=(call, name, args, kwargs, done), name=f"tool-{name}"[:60], daemon=True)
         with self._lock:
-            self._running[call] = thread
-        thread.start()
+            if not self._ended:
+                self._running[call] = thread
+                thread.start()
 
     def stop(self, call: int) -> None:
         """End a call: an exception in its thread, which a function that waits outside of Python sees only afterwards."""
@@ -55,9 +57,12 @@ class CallerTools:
             if thread is not None and thread.ident is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(ToolStopped))
 
-    def stop_all(self) -> None:
-        """End all calls."""
-        for call in list(self._running):
+    def end(self) -> None:
+        """End all calls; later ones do not start."""
+        with self._lock:
+            self._ended = True
+            running = list(self._running)
+        for call in running:
             self.stop(call)
 
     def _add(self, function: Any) -> None:

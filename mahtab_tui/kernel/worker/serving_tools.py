@@ -28,7 +28,7 @@ def serving(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list
     try:
         yield tools.described
     finally:
-        tools.stop_all()
+        tools.end()
         Host.call("rlm_tools_end", {"tree": tree})
 
 
