@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class StepMaker(Protocol):
     """Keeps the state before a cell (`undo.steps.UndoHistory`)."""
 
-    def expect(self, tree: ast.Module, before: Before) -> Step | None: ...
+    def expect(self, tree: ast.Module, mentioned: tuple[str, ...]) -> Step | None: ...
 
 
 class NamespaceWatch:
@@ -51,7 +51,7 @@ class NamespaceWatch:
         if self._kinds is None:
             self._kinds = late_import(f"{__package__}.undo.kinds").CurrentKinds(self._namespace)
         before = late_import(f"{__package__}.undo.before").Before(self._namespace, self._kinds.get(), names_in(codes, self._namespace))
-        before.begin(None if steps is None else steps.expect(tree, before))
+        before.begin(None if steps is None else steps.expect(tree, before.mentioned))
         self._before = before
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:

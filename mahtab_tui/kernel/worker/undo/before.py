@@ -18,9 +18,9 @@ from .tables import Block
 
 SECONDS = 0.1
 """Seconds of computing for a walk. The limits below end it much earlier, unless an object takes long."""
-MENTIONED = Limits(work=6_000, size=100_000)
+MENTIONED = Limits(work=1_200, size=10_000)
 """For all names that the cell mentions."""
-OTHERS = Limits(work=2_000, size=10_000)
+OTHERS = Limits(work=300, size=1_000)
 """For all other names, and the user's modules, through which it can reach objects as well."""
 BYTES = 64 * 2**20
 """Bytes of arrays that are read after a cell."""
@@ -44,20 +44,20 @@ class Before:
         self.mentioned = mentioned
         named = self._named()
         self._names = {name: address_of(value) for name, value in named.items()}
-        self.graph, self._whole = self._walk(named)
+        graph, self._whole = self._walk(named)
+        self._states = {address: _state(node) for address, node in graph.nodes.items()}
+        self._unknown = {address for address, node in graph.nodes.items() if not node.known}
+        self._blocks = {node.block for node in graph.nodes.values() if node.block is not None}
+        graph.forget_weak_references()
+        self._objects = [node.value for node in graph.nodes.values()]
         """Until `begin`."""
 
     def begin(self, step: Step | None) -> None:
         """The cell begins now. step: knows the state before it, if the cell can be undone."""
-        nodes = self.graph.nodes
-        self._states = {address: _state(node) for address, node in nodes.items()}
-        self._unknown = {address for address, node in nodes.items() if not node.known}
         self._step = None if step is None or step.checkpoint is None else step
-        self._beside = (step and step.beside) or Beside([node.value for node in nodes.values()], files=False)
-        blocks = {node.block for node in nodes.values() if node.block is not None}
-        self._digests = {} if self._step is not None else _digests(blocks)
-        self.graph.forget_weak_references()
-        del self.graph
+        self._beside = (step and step.beside) or Beside(self._objects, files=False)
+        self._digests = {} if self._step is not None else _digests(self._blocks)
+        del self._objects
 
     def compare(self) -> Inside:
         """Compare with the objects as they are now."""

@@ -43,7 +43,7 @@ class Limits(NamedTuple):
     """Values that one object may have. Larger ones are not read."""
 
 
-VALUES = 64
+VALUES = 16
 
 
 class Graph:
@@ -145,6 +145,8 @@ class Graph:
 
 def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
     """Return values as bytes that are equal if plain values are equal and all others are the same objects. types: the addresses of their types."""
+    if part.ordered and types.isdisjoint(ATOMS):
+        return b"objects" + array("q", map(address_of, values)).tobytes()
     if not types <= ATOMS:
         values = [value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values]
     version = 0 if address_of(str) in types else 2  # from 1 on, marshal tells whether a text is interned, and that may change

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import sys
+import time
 from typing import Any
 
 from ..limits import TimeLimitError
 from ..statics import MISSING
 from ..stdlib import late_import
 from ..tracebacks import describe_safely
-from .before import Before
 from .beside import Beside
 from .checkpoint import Checkpoint, CheckpointError, fork
 from .comparing import StateRequest, Witness
-from .graph import Graph
+from .graph import Graph, Limits
 from .kinds import CurrentKinds
 from .memory import WrittenMemory
 from .outside import EVENTS
@@ -25,6 +25,10 @@ from .restoring import Plan, carry_out, changes
 from .step import Step, touched_names
 from .usage import MemoryUse, held_only, private_bytes
 
+KEPT = 3_000
+"""Maximum number of objects that are kept alive for a step."""
+KEEPING = 0.03
+"""Seconds for finding them; enough unless the machine is very busy."""
 WRITING = 600.0
 """Seconds for writing the namespace of a branch."""
 
@@ -67,13 +71,13 @@ class UndoHistory:
         self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
         self._memory.forget(self._steps[0].serial)
 
-    def expect(self, tree: ast.Module, before: Before) -> Step | None:
+    def expect(self, tree: ast.Module, mentioned: tuple[str, ...]) -> Step | None:
         """Take a checkpoint, since the cell that begins may change objects in place; return the step that has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
         try:
-            self._keep(step, before.mentioned, list(patches(tree, self._namespace)), before.graph)
+            self._keep(step, mentioned, list(patches(tree, self._namespace)))
         except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
             step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
         return step
@@ -82,7 +86,7 @@ class UndoHistory:
         self._serial += 1
         return Step(self._serial, cell, dict(self._namespace))
 
-    def _keep(self, step: Step, touched: tuple[str, ...], patched: list[Patch], graph: Graph) -> None:
+    def _keep(self, step: Step, touched: tuple[str, ...], patched: list[Patch]) -> None:
         step.changes_inside = True
         step.patches = patched
         step.touched = touched
@@ -90,6 +94,9 @@ class UndoHistory:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
+        graph = Graph(self._kinds.get(), states=False)
+        early = [step.names[name] for name in touched if name in step.names]
+        graph.add((*early, *(value for _, value in graph.kinds.shared), *step.names.values()), time.monotonic() + KEEPING, Limits(KEPT, KEPT))
         step.kept = graph.to_keep()
         step.beside = Beside(step.kept)
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
@@ -189,7 +196,7 @@ class UndoHistory:
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
         patched = [patch._replace(then=patch.held.get(patch.attribute, MISSING)) for each in gone for patch in each.patches]
-        self._keep(before, touched_names(gone), patched, Before(self._namespace, self._kinds.get(), touched_names(gone)).graph)
+        self._keep(before, touched_names(gone), patched)
         try:
             carry_out(plan, self._namespace, checkpoint)
         except BaseException:
