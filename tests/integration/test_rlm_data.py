@@ -24,7 +24,7 @@ from mahtab_tui.search import kept_log
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.log import read_log
-from tests.integration.test_rlm import LOG, SEARCH, python, scripted
+from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.recursion_scripts import ScriptedModel, Story
 
 

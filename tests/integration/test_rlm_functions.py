@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.conversation import Message
 from mahtab_tui.search.functions import FunctionModel
-from tests.integration.test_rlm import LOG, python
+from tests.integration.scripted_searches import LOG, python
 
 Messages = list[dict[str, str]]
 

@@ -12,7 +12,7 @@ from mahtab_tui.llm.search_lines import PLAIN
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.requests import read_call, read_final
-from tests.integration.test_rlm import python
+from tests.integration.scripted_searches import python
 from tests.recursion_scripts import ScriptedModel, Story, query_of
 
 TEXT = "".join(f"{line:05d} {'needle' if line % 1000 == 7 else 'straw'} and the same words in every line\n" for line in range(4_000)) * 2

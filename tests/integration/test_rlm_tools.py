@@ -17,7 +17,7 @@ from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.search import tools as search_tools
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.requests import read_tool_call
-from tests.integration.test_rlm import LOG, python
+from tests.integration.scripted_searches import LOG, python
 from tests.recursion_scripts import ScriptedModel
 
 PRICES = {"r1": 3, "r2": 5}

@@ -20,7 +20,7 @@ from mahtab_tui.kernel.worker.sandbox.parts import Source
 from mahtab_tui.kernel.worker.sandbox.touches import MOST_IN_ALL, Touches
 from mahtab_tui.kernel.worker.sandbox.tracing import NAMES, traced
 from mahtab_tui.kernel.worker.sandbox.tracked import MOST_PIECES, MOST_RUNS, renew, runs_of, untracked
-from tests.unit.test_sandbox_names import Engine
+from tests.unit.sandbox_engine import Engine
 
 
 @pytest.fixture(autouse=True)

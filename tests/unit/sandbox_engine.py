@@ -1,0 +1,36 @@
+"""An engine for code that finds the names of a sandbox."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from mahtab_tui.kernel.worker.sandbox.names import make_names
+
+LOG = "".join(f"2026-03-01 12:00:{n % 60:02d} {'ERROR' if n % 10 == 3 else 'INFO'} request id=r{n} took {n} ms\n" for n in range(200))
+
+
+class Engine:
+    """Answers calls, and keeps them."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self._answer = answer or (lambda part: {"text": f"of {part}", "failed": False})
+        self._lock = threading.Lock()
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        args = json.loads(json.dumps(args))
+        with self._lock:
+            self.calls.append((name, args))
+        parts = [args["part"]] if name == "llm" else args["parts"]
+        return {"answers": [self._answer(part) for part in parts]}
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        self.told.append((name, json.loads(json.dumps(args))))
+
+
+def names(text: str = LOG, engine: Engine | None = None) -> dict[str, Any]:
+    return make_names(text, "str", (), engine or Engine())

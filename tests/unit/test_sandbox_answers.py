@@ -1,0 +1,132 @@
+"""Answers that code in a sandbox gives, and the places in the text on which they rest."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections import deque
+from collections.abc import Callable
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.worker.sandbox.names import Final, Part, make_names
+from mahtab_tui.kernel.worker.sandbox.touches import MOST_A_CALL, MOST_IN_ALL
+from tests.unit.sandbox_engine import LOG, Engine, names
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("as it is", "as it is"),
+        (42, "42"),
+        (None, "None"),
+        (["a", "b"], '["a", "b"]'),
+        ({"é": 1}, '{"é": 1}'),
+        ({(1, 2): {3}}, "{(1, 2): {3}}"),
+        ({"b", "a"}, '["a", "b"]'),
+        (list(range(100)), json.dumps(list(range(100)), indent=2)),
+        ((n * n for n in range(4)), "[0, 1, 4, 9]"),
+        (map(str, range(3)), '["0", "1", "2"]'),
+        ({"a": 1}.keys(), '["a"]'),
+        ({"a": 1}.items(), '[["a", 1]]'),
+        (deque("ab"), '["a", "b"]'),
+        (range(3), "[0, 1, 2]"),
+        ([[n, {"to": n}] for n in range(10)], "[\n" + ",\n".join(f'  [{n}, {{"to": {n}}}]' for n in range(10)) + "\n]"),
+        ({"a": ["x" * 100, "y" * 30], 2: 1}, f'{{\n  "a": [\n    "{"x" * 100}",\n    "{"y" * 30}"\n  ],\n  "2": 1\n}}'),
+        (ip_network("10.0.0.0/8"), "10.0.0.0/8"),
+    ],
+)
+def test_final_takes_any_value_sends_it_and_ends(value: object, text: str) -> None:
+    engine = Engine()
+    with pytest.raises(Final):
+        names(engine=engine)["FINAL"](value)
+    assert engine.told == [("final", {"text": text, "spans": []})]
+    assert not issubclass(Final, Exception)
+
+
+def test_an_answer_is_as_long_as_the_caller_allows_and_a_generator_need_not_end() -> None:
+    engine = Engine()
+    there: dict[str, Any] = make_names(LOG, "str", (), engine, 100)
+    with pytest.raises(ValueError, match="the answer has 101 characters, and 100 is the most"):
+        there["FINAL"]("x" * 101)
+    with pytest.raises(ValueError, match="more than 100 items"):
+        there["FINAL"](itertools.count())
+    with pytest.raises(Final):
+        there["FINAL"]("x" * 100)
+
+
+def test_an_answer_is_traced_to_the_text() -> None:
+    def spans(value: Callable[[dict[str, Any]], object]) -> Any:
+        engine = Engine()
+        there = names(engine=engine)
+        with pytest.raises(Final):
+            there["FINAL"](value(there))
+        return engine.told[-1][1]["spans"]
+
+    assert spans(lambda there: there["peek"](10)) == [[0, 10]]
+    assert spans(lambda there: LOG[200:300]) == [[200, 300]]
+    assert spans(lambda there: LOG[200:210]) == []
+    hits = names()["grep"]("ERROR")
+    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [[hit.start, hit.end] for hit in hits]
+    assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
+    assert spans(lambda there: (hit for hit in hits)) == [[hit.start, hit.end] for hit in hits]
+    assert spans(lambda there: "".join(there["grep"]("r1")[1:5]) * 100) == spans(lambda there: there["grep"]("r1")[1:5])
+
+
+def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
+    def lines(answer: Callable[[dict[str, Any]], object], text: str = LOG) -> list[str]:
+        engine = Engine()
+        there = names(text, engine)
+        with pytest.raises(Final):
+            there["FINAL"](answer(there))
+        return [text[slice(*span)] for span in engine.told[-1][1]["spans"]]
+
+    every = LOG.split("\n")
+    assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
+    assert lines(lambda there: {"why": f"see {there['peek'](30, 100)}"}) == [LOG[100:130]]
+    assert lines(lambda there: "It is in line 3, and in lines 10, 12 and 20.") == [every[2], every[9], every[11], every[19]]
+    assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [f"{every[7]}\n{every[8]}"]
+    assert lines(lambda there: "line 0, line 200 and line 201, line 999999999") == [every[199]]
+    assert lines(lambda there: "online 3 baseline") == []
+    assert lines(lambda there: "There are, in all lines 60, no errors; in total, lines: 200.") == []
+    assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a\nb"]
+
+
+@pytest.mark.parametrize(("hits", "spans"), [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 71]])], ids=str)
+def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(hits: Any, spans: list[list[int]]) -> None:
+    engine = Engine()
+    there = names("same words in each line\n" * 5, engine)
+    with pytest.raises(Final):
+        there["FINAL"](there["grep"]("same")[hits])
+    assert engine.told[-1][1]["spans"] == spans
+
+
+def test_numbers_of_lines_mean_nothing_among_documents() -> None:
+    engine = Engine()
+    there: dict[str, Any] = make_names("one\ntwo\n", "list", (("a", 0, 4), ("b", 4, 8)), engine)
+    with pytest.raises(Final):
+        there["FINAL"]("line 1")
+    assert engine.told == [("final", {"text": "line 1", "spans": []})]
+
+
+def test_looking_is_told_in_bounded_messages() -> None:
+    engine = Engine()
+    there = names("\n".join("ab" * (n % 2) for n in range(6_000)), engine)
+    there["peek"](10, 5)
+    assert engine.told == [("touch", {"how": "peek", "spans": [[5, 15]]})]
+    there["grep"]("a", max_matches=None)
+    assert [len(args["spans"]) for _, args in engine.told[1:]] == [MOST_A_CALL] * 3
+    for _ in range(MOST_IN_ALL):
+        there["peek"](5)
+    assert sum(len(args["spans"]) for _, args in engine.told) == MOST_IN_ALL
+
+
+def test_a_part_is_a_string_that_copies_keep_whole() -> None:
+    part = names()["partition"](3)[1]
+    copied = copy.deepcopy([part])[0]
+    assert (copied, copied.start, copied.end, copied.line) == (part, part.start, part.end, part.line)
+    assert isinstance(part[:5], Part) is False
+    assert {name for name in vars(Part) if hasattr(str, name)} == {"__doc__", "__module__", "__new__"}
