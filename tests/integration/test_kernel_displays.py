@@ -146,7 +146,7 @@ def test_the_caller_s_own_process_shows_too(project: Path) -> None:
 
 ANSWERS: dict[str, Any] = {
     "ask": "# Findings\n\n- one\n- two",
-    "rlm": {"text": "The answer is **42**.", "partial": False, "why": "", "usage": [1, 10, 0.0, 0.1], "spans": []},
+    "rlm": {"text": "The answer is **42**.", "partial": False, "why": "", "usage": [1, 10, 0.0, 0.1], "spans": [], "packed": None},
     "usage": "a  b\n1  2",
 }
 

@@ -111,7 +111,7 @@ def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
     path.write_text(json.dumps({"text": python("while True: pass")}))
     program = f"""
 import signal
-from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
+import mahtab_tui
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background of a shell
 def told(record):
     if record.tag in ("rlm-repl-in", "rlm-final"):
