@@ -7,7 +7,7 @@ import sys
 import types
 import warnings
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..statics import MISSING, address_of, class_dict, descends, is_class, loaded, module_of, mro_of, own_dict
 from ..stdlib import late_import
@@ -44,19 +44,20 @@ _BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset
 
 def _reduced(value: Any) -> Values:
     """An object of a class in C, as its own class writes it. Objects in it of other classes than Python's own count by identity."""
-    pickle = late_import("pickle")
-    buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, 4)
     array = loaded("numpy", "ndarray")
-    pickler.persistent_id = lambda thing: (
-        None if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE else address_of(thing)
-    )
-    pickler.dispatch_table = {}
+
+    class Pickler(late_import("pickle").Pickler):  # type: ignore[misc]
+        dispatch_table: ClassVar[dict[type, Any]] = {}
+
+        def persistent_id(self, thing: Any) -> int | None:
+            return None if thing is value or type(thing) is array or address_of(type(thing)) in _BY_VALUE else address_of(thing)
+
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            pickler.dump(value)
-        except Exception:
+            Pickler(buffer, 4).dump(value)
+        except Exception:  # whatever its class raises
             return []
     return [buffer.getvalue()]
 
