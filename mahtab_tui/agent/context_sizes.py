@@ -12,8 +12,8 @@ from mahtab_tui.agent.seeing import pictures_to_send
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.usage import tokens_in
 
-_SECTION = re.compile(r"<(earlier-conversation|variables|attachments)>\n.*?\n</\1>", re.DOTALL)
-"""The sections that precede a question. Texts from outside cannot close or imitate one, because they are defused."""
+_TAG = re.compile(r"^<(/?)(earlier-conversation|variables|attachments)>$", re.MULTILINE)
+"""Begins or ends one of the sections that precede a question. Texts from outside hold none, because they are defused."""
 
 
 def sizes_of(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int) -> dict[str, int]:
@@ -25,11 +25,22 @@ def sizes_of(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPictu
     for message in messages:
         text = str(message.text)
         if message.type == "human":
-            for found in _SECTION.finditer(text):
-                texts[found[1]].append(found[0])
-            text = _SECTION.sub("", text)
+            text = _without_sections(text, texts)
             texts["outputs"] += [found[3] for found in OUTPUT.finditer(text)]
             text = OUTPUT.sub("", text)
         texts["words"].append(text)
     sizes = {name: tokens_in(each) for name, each in texts.items()}
     return sizes | {"pictures": sum(picture.tokens for picture in pictures_to_send(messages, pictures, room).values())}
+
+
+def _without_sections(text: str, sections: dict[str, list[str]]) -> str:
+    """Take the sections out of a text, and add each to those of its name."""
+    rest, start, name = list[str](), 0, ""
+    for tag in _TAG.finditer(text):
+        if not name and not tag[1]:
+            rest.append(text[start : tag.start()])
+            start, name = tag.start(), tag[2]
+        elif tag[1] and tag[2] == name:
+            sections[name].append(text[start : tag.end()])
+            start, name = tag.end(), ""
+    return "".join((*rest, text[start:]))

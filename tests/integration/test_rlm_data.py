@@ -14,6 +14,7 @@ import pytest
 
 import mahtab_tui
 from mahtab_tui.bus import codec, tags
+from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.worker.answers import Answer
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.kernel.worker.logged import SearchFailed
@@ -24,6 +25,7 @@ from mahtab_tui.search import kept_log
 from mahtab_tui.search.api import Searcher, rlm
 from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.log import read_log
+from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.recursion_scripts import ScriptedModel, Story
 
@@ -57,6 +59,9 @@ def test_a_search_that_fails_carries_its_tree() -> None:
     tree = failed.value.tree
     assert tree is not None
     assert (tree.state, tree.answer) == ("error", str(failed.value))
+    kernel = InProcessKernel({})
+    kernel.start(RecordingHost())
+    kernel.close()
     again = pickle.loads(pickle.dumps(failed.value))
     assert (str(again), again.tree, type(again)) == (str(failed.value), tree, SearchFailed)
     assert SearchFailed("why").tree is None

@@ -196,7 +196,8 @@ async def test_a_click_on_an_option_that_is_gone_is_none(make_app: Callable[...,
         options = app.screen.query_one(OptionList)
         await until(pilot, lambda: options.option_count == 2)
         style = Style(meta={"option": 1})
-        options.set_options(["one"])
+        await pilot.press(*"one")
+        await until(pilot, lambda: options.option_count == 1)
         options.post_message(Click(options, 0, 0, 0, 0, 1, False, False, False, 0, 0, style))
         await pilot.pause()
         assert app.is_running

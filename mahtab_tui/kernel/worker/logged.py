@@ -51,4 +51,9 @@ class SearchFailed(Logged, RuntimeError):
         self._contexts = contexts
 
     def __reduce__(self) -> Any:
-        return type(self), (str(self), self._fetched(), self._contexts)
+        # By a function: the class is named as if it were in builtins, which it leaves with the kernel.
+        return _failed, (str(self), self._fetched(), self._contexts)
+
+
+def _failed(why: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> SearchFailed:
+    return SearchFailed(why, packed, contexts)

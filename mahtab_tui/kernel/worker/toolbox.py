@@ -122,7 +122,7 @@ def install(call_host: CallHost) -> None:
         setattr(builtins, function.__name__, function)
     failed: Any = late_import(f"{__package__}.logged").SearchFailed
     builtins.__dict__["SearchFailed"] = failed
-    failed.__module__ = "builtins"  # so that tracebacks and stored variables know it by the name that code uses
+    failed.__module__ = "builtins"  # so that tracebacks name it as code does
     shell.install(call_host)
 
 
