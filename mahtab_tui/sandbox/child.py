@@ -12,6 +12,7 @@ from mahtab_tui.kernel.endings import describe_end
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.connection import MAX_FRAME
+from mahtab_tui.kernel.worker.sandbox.rlimits import THREADS
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.characters import without_surrogates
 from mahtab_tui.sandbox.fork_server import ForkedProcess
@@ -34,7 +35,6 @@ _CHECK_EVERY = 0.1
 # Limits of a turn; beyond them the process is killed.
 MAX_RECEIVED = 256 * 2**20
 MAX_MESSAGES = 50_000
-MAX_THREADS = 256
 MAX_CALLS = 256
 """Open at the same time."""
 
@@ -221,8 +221,8 @@ class ChildProcess(asyncio.Protocol):
     def _account(self, turn: RunningTurn) -> None:
         used = usage(self._forked.pid)
         turn.clock.pass_to(self._loop.time(), used, waits=bool(self._calls))
-        if used is not None and used.threads > MAX_THREADS:
-            self.kill(f"it had more than {MAX_THREADS} threads")
+        if used is not None and used.threads > THREADS:
+            self.kill(f"it had more than {THREADS} threads")
 
     def _stop(self, how: TurnStatus, grace: float) -> None:
         assert self._turn is not None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mahtab_tui.kernel.worker.sandbox import rlimits
 from mahtab_tui.sandbox.base import Sandbox, SandboxError
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes
@@ -212,6 +214,42 @@ async def test_no_memory_left_ends_this_sandbox_only_and_the_next_turn_works(san
     assert result.status in ("error", "died")
     await run(sandbox, "hoard = None")
     assert await printed(sandbox, "len(context)") == "14\n"
+
+
+THREADS = """
+import ctypes
+lib = ctypes.CDLL(None, use_errno=True)
+stack = ctypes.create_string_buffer(2**20)
+top, work, made = ctypes.c_void_p(ctypes.addressof(stack) + 2**20 - 4096), ctypes.cast(lib.pause, ctypes.c_void_p), 0
+while lib.clone(work, top, 0x100 | 0x200 | 0x400 | 0x800 | 0x10000, None) > 0 and made < 5000:
+    made += 1
+"""
+"""Threads that share one stack, so that no limit of memory counts them."""
+
+
+async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    """However busy its host is: they would take every process number that the machine has."""
+    sandbox = await sandboxes.start(Text.root("text"), node)
+    assert 0 < int(await printed(sandbox, THREADS + "print(made)")) < rlimits.SHARED_THREADS
+    await sandbox.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+async def test_the_threads_of_a_user_who_is_not_root_are_limited() -> None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setresuid(54321, 54321, 54321)
+        rlimits.limit(2**30)
+        names: dict[str, int] = {}
+        exec(THREADS, names)
+        os.write(write, str(names["made"]).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(write)
+    with os.fdopen(read) as told:
+        made = int(told.read())
+    os.waitpid(pid, 0)
+    assert rlimits.THREADS < made <= rlimits.SHARED_THREADS
 
 
 async def test_a_large_text_is_delivered_once_and_takes_the_memory_that_it_has(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:

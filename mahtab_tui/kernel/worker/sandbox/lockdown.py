@@ -43,8 +43,9 @@ def prepare() -> Locks:
 
 
 def leave_parent(parent: int) -> None:
-    """Leave the parent's session and terminal, forbid tracing, and end when the parent does."""
+    """Leave the parent's session, terminal and user, forbid tracing, and end when the parent does."""
     os.setsid()
+    rlimits.leave_root()
     libc.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

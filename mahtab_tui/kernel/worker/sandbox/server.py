@@ -25,15 +25,12 @@ import select
 import signal
 import socket
 import sys
-import time
 from typing import Any, NamedTuple
 
 from . import child, libc, lockdown, modules
 
 _REQUEST = 1024
 """Bytes."""
-_TRIES, _PAUSE = 60, 0.05
-"""How often a fork is tried, and the seconds between two tries."""
 
 
 class _Sandbox(NamedTuple):
@@ -104,7 +101,7 @@ class _Server:
         try:
             if len(fds) < 2:  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-            pid = fork()
+            pid = os.fork()
             if pid == 0:
                 self._become(parent, *fds)
             self._forked(number, pid)
@@ -139,16 +136,6 @@ class _Server:
         os.close(process)
         _, status = os.waitpid(sandbox.pid, 0)
         _say(self._host, {"op": "ended", "id": sandbox.number, "code": os.waitstatus_to_exitcode(status)})
-
-
-def fork() -> int:
-    """Fork, and wait if there is no process number left, because a sandbox makes threads without end until the host kills it."""
-    for _ in range(_TRIES):
-        try:
-            return os.fork()
-        except BlockingIOError:
-            time.sleep(_PAUSE)
-    return os.fork()
 
 
 def _say(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
