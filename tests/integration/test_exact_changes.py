@@ -31,6 +31,8 @@ def any_cells(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
     kernel.close()
 
 
+RECORDS = "records = [{'n': n - 1, 'name': str(n), 'rate': n / 7, 'tags': ['a', None]} for n in range(20_000)]"
+
 CASES = {
     "a method that changes a list": ("items = [1, 2]", "items.reverse()", "~items"),
     "a method that changes nothing": ("items = [1]", "items.count(1)", ""),
@@ -40,6 +42,16 @@ CASES = {
     "far down": ("deep = {'a': [{'b': ({'c': [1]},)}]}", "deep['a'][0]['b'][0]['c'].append(2)", "~deep"),
     "the 5,000th number": ("many = list(range(5000))", "many[4999] = -1", "~many"),
     "the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999].append(1)", "~many"),
+    "the 20,000th record": (RECORDS, "records[19_999]['tags'][1] = 5", "~records"),
+    "a record of other values with the same hash": (RECORDS, "records[0]['n'] = -2", "~records"),
+    "the number of records": (RECORDS, "len(records), records[-1], sum(each['n'] for each in records)", ""),
+    "records under other names": (RECORDS, "first = records[0]; last = first['tags']", ""),
+    "records whose keys move": (RECORDS, "records[7]['n'] = records[7].pop('n')", "~records"),
+    "many numbers that are looked at": ("many = list(range(200_000))", "max(many)", ""),
+    "one of many numbers": ("many = list(range(200_000))", "many[-1] = 3.0", "~many"),
+    "many objects of a class": ("class C: pass\nmany = [C() for _ in range(5000)]", "len(many)", "?many"),
+    "a list of itself, twice": ("many = []\nmany += [many, many] + [[n] for n in range(5000)]", "len(many)", "?many"),
+    "very deep": ("deep = []\nfor _ in range(50_000): deep = [deep]", "len(deep)", "?deep"),
     "looking at the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999]", ""),
     "a method of a class from a cell": ("items = []\nclass C:\n    def add(self): items.append(1)\nc = C()", "c.add()", "~items"),
     "code in a text": ("items = [1]", "exec('items' + '[0] = 2')", "~items"),

@@ -13,6 +13,7 @@ from .graph import Graph, Limits, Node, ancestors
 from .kinds import Kinds
 from .memory import OtherProcess, Span, UnreadableMemoryError, chunks, digest
 from .part import ATOMS
+from .plain import plain_digest
 from .step import Step
 from .tables import Block
 
@@ -47,6 +48,7 @@ class Before:
         graph, self._whole = self._walk(named)
         self._states = {address: _state(node) for address, node in graph.nodes.items()}
         self._unknown = {address for address, node in graph.nodes.items() if not node.known}
+        self._plain = {} if self._whole and not self._unknown else self._digests_of_plain()
         self._blocks = {node.block for node in graph.nodes.values() if node.block is not None}
         graph.forget_weak_references()
         self._objects = [node.value for node in graph.nodes.values()]
@@ -96,8 +98,15 @@ class Before:
         unsure = ancestors(unknown, holders)
         inside = frozenset(name for name, address in same.items() if address in reached)
         seen = graph.nodes.keys() & self._states.keys()
-        open_names = [name for name in self.mentioned if name in same and (same[name] in unsure or same[name] not in seen)]
-        return Inside(inside, frozenset(open_names) - inside)
+        open_names = {name for name in self.mentioned if name in same and (same[name] in unsure or same[name] not in seen)} - inside
+        compared = {name: plain_digest(named[name]) == self._plain[name] for name in open_names & self._plain.keys()}
+        return Inside(inside | {name for name, equal in compared.items() if not equal}, frozenset(open_names - compared.keys()))
+
+    def _digests_of_plain(self) -> dict[str, int]:
+        """Return digests of the mentioned containers of plain values."""
+        until = time.thread_time() + SECONDS
+        found = {name: plain_digest(self._namespace.get(name)) for name in self.mentioned if time.thread_time() < until}
+        return {name: number for name, number in found.items() if number is not None}
 
     def _named(self) -> dict[str, Any]:
         """Return the names whose objects can change inside."""
