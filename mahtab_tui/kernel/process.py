@@ -133,11 +133,11 @@ class ProcessKernel:
             self._changed.wait_for(lambda: self._worker is not worker and self._state is not KernelState.STARTING)
 
     def reset(self) -> None:
-        self._replace(self._executable or find_interpreter(self._python), "The kernel was reset.", "A fresh kernel runs: all variables are gone.")
+        self._replace(self._executable or find_interpreter(self._python), "The kernel was reset.", "A fresh kernel runs: its namespace is empty.")
 
     def activate(self, python: str) -> None:
         executable = find_interpreter(python)
-        self._replace(executable, "The interpreter was changed.", "The kernel runs on {executable} (Python {python}) now: all variables are gone.")
+        self._replace(executable, "The interpreter was changed.", "The kernel runs on {executable} (Python {python}) now: its namespace is empty.")
         self._python = python
 
     def change_directory(self, path: str) -> str:
@@ -295,7 +295,7 @@ class ProcessKernel:
                     if attempt == ATTEMPTS:
                         self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
                     continue
-            self._begin("A new kernel has started: all variables are gone.")
+            self._begin("A new kernel has started: its namespace is empty.")
             return
 
     def _replace(self, executable: str, why: str, now: str) -> None:

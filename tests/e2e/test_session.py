@@ -60,7 +60,7 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.wait(r"kernel\s+int")
     os.kill(pid, signal.SIGKILL)
     screen.wait("SIGKILL")
-    screen.wait("A new kernel has started: all variables are gone")
+    screen.wait("A new kernel has started: its namespace is empty")
     screen.wait("Variables show here")
     screen.wait(IDLE)
     assert f"pid {pid}" in screen.text

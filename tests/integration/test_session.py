@@ -252,11 +252,11 @@ def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_ne
     pid = int(it.store.wait(tags.USER_REPL_OUT, cell=1).text)
     it.store.wait(tags.NAMESPACE, cell=1, fresh=False)
     os.kill(pid, signal.SIGKILL)
-    it.store.wait(tags.KERNEL, text="A new kernel has started: all variables are gone.", state="idle")
+    it.store.wait(tags.KERNEL, text="A new kernel has started: its namespace is empty.", state="idle")
     records = it.store.records
     died = next(i for i, record in enumerate(records) if "SIGKILL" in record.text)
     assert any(record.tag == tags.NAMESPACE and record.attrs["fresh"] for record in records[died:])
-    assert notes(records) == [records[died].text, "A new kernel has started: all variables are gone."]
+    assert notes(records) == [records[died].text, "A new kernel has started: its namespace is empty."]
 
 
 def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
@@ -265,7 +265,7 @@ def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
     it.store.wait(tags.NAMESPACE, cell=1)
     it.session.reset()
     it.store.wait(tags.NAMESPACE, cell=0, fresh=True)
-    assert notes(it.store.records) == ["A fresh kernel runs: all variables are gone."]
+    assert notes(it.store.records) == ["A fresh kernel runs: its namespace is empty."]
 
 
 def notes(records: Sequence[Record]) -> list[str]:

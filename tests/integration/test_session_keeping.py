@@ -120,7 +120,7 @@ def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     it = again(open_session, kept, first)
     it.store.wait(tags.RESTORE)
     it.session.reset()
-    it.store.wait(tags.KERNEL, text="A fresh kernel runs: all variables are gone.")
+    it.store.wait(tags.KERNEL, text="A fresh kernel runs: its namespace is empty.")
     it.run("other = 1")
     third = again(open_session, kept, it)
     assert third.store.wait(tags.RESTORE).text == "1 variable is back."
