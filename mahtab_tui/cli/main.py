@@ -67,6 +67,9 @@ def screen(
         typer.Option(metavar="[ID]", help="Continue a session, with the variables that were saved. Without ID, the last one"),
     ] = None,
     no_share: Annotated[bool, typer.Option("--no-share", help="Do not let agents join the session")] = False,
+    no_store: Annotated[
+        bool, typer.Option("--no-store", help="Save nothing of the session: no conversation, variables or inputs. No agents join it")
+    ] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
     load: Load = None,
@@ -82,21 +85,23 @@ def screen(
     mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder; --load PATH is the same.
     """
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, query, load, json, skills_dir, code_dir, max_usd, given)):
+        if any((model, approval, python, theme, resume, continue_, no_share, no_store, query, load, json, skills_dir, code_dir, max_usd, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
         return
     if query is not None:
-        if theme or resume or continue_ or no_share:
-            fail("--query opens no screen: leave out --theme, --resume, --continue and --no-share.")
+        if theme or resume or continue_ or no_share or no_store:
+            fail("--query opens no screen: leave out --theme, --resume, --continue, --no-share and --no-store.")
         gc.enable()
         ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
         return
+    if no_store and (resume or continue_):
+        fail("--no-store begins a session that is not saved: leave out --resume and --continue.")
     if json:
         fail("--json works only with --query or a command such as ask.")
     moved = leave_deleted_folder()
     files = _opened(load)
-    share = False if no_share else None
+    share = False if no_share or no_store else None
     settings = checked_settings(
         (),
         given,
@@ -131,6 +136,17 @@ def screen(
     from mahtab_tui.store.resume import NoSession, new_store
     from mahtab_tui.tui.open import open_screen
 
+    if no_store:
+        from mahtab_tui.store.memory import MemoryStore
+
+        try:
+            raise typer.Exit(
+                open_screen(
+                    settings, process_kernel(settings), store=MemoryStore(), collector=collector, moved=moved, files=files, no_trace=True
+                ).code
+            )
+        except KernelError as error:
+            fail(str(error))
     project = Path.cwd()
     while True:  # one session after the other, as the user switches between branches
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import logging
 import re
@@ -242,5 +243,6 @@ def _contexts(given: Iterable[Any]) -> tuple[NamedContext, ...]:
 def _read(file: Path) -> str:
     """Read a cell's text and remove its file: the kernel may be killed before it could do so."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
-    file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it is in memory, and the kernel's
+        file.unlink()
     return text

@@ -72,13 +72,17 @@ class Session:
         past: Sequence[Record] = (),
         files: Sequence[DataFile] = (),
         by_program: bool = False,
+        no_trace: bool = False,
     ) -> None:
         """past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
 
         by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
         and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
+
+        no_trace: nothing of the session is written anywhere, so the last exchange is neither saved nor loaded here, too.
         """
         self.settings = settings
+        self.no_trace = no_trace
         self.past = past
         self._store = store
         self._closed = False
@@ -126,7 +130,7 @@ class Session:
             self.attachments,
             self.approvals,
             past,
-            keeps_exchange=not by_program,
+            keeps_exchange=not by_program and not no_trace,
         )
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
@@ -347,6 +351,7 @@ class Session:
         Waits for the kernel. Raises `KernelError`.
         """
         lines = [
+            "Nothing of this session is saved." if self.no_trace else "",
             self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory),
             self.keeping.in_use(self.settings.keep_namespace_mb),
             self.knowledge.in_use(),

@@ -35,14 +35,14 @@ class HistoryEntry(NamedTuple):
 class History:
     """The input history, shared by all running programs. Nothing here raises: `problem` is a sentence about what went wrong."""
 
-    def __init__(self, path: Path, project: str, mask: Callable[[str], str] = str) -> None:
-        """mask: removes secrets from an input before it is stored."""
+    def __init__(self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False) -> None:
+        """mask: removes secrets from an input before it is stored. no_trace: new inputs are kept in memory only."""
         self.problem = ""
         self._path = path
         self._project = project
         self._mask = mask
         self._lock = threading.Lock()
-        self._connection = self._opened()
+        self._connection = _copied(path) if no_trace else self._opened()
 
     def add(self, text: str, mode: str) -> None:
         """Add an input, unless it equals the last one."""
@@ -132,6 +132,16 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _copied(path: Path) -> sqlite3.Connection:
+    """Copy a history into memory; an empty one if there is none that can be read."""
+    copy = _connect(None)
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
+        history.backup(copy)
+        return copy
+    copy.close()
+    return _connect(None)
 
 
 def letters_between(text: str, wanted: str) -> int | None:

@@ -96,6 +96,7 @@ class MahtabApp(TerminalApp[int]):
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
+        self.saves_crash = not session.no_trace
         self.history = history
         self.searches: SearchControl = session.searches
         self.choices.remember_model(session.model)

@@ -29,14 +29,16 @@ class Crash(NamedTuple):
 
     def report(self, advice: str = "") -> str:
         """Write the message for the user. advice: a sentence that says how to go on."""
-        where = f"The traceback is in {self.file}." if self.file else f"Its traceback could not be saved:\n{self.traceback}"
+        where = f"The traceback is in {self.file}." if self.file else f"Its traceback, which is not saved:\n{self.traceback}"
         return "\n".join(filter(None, [f"mahtab-tui: The screen has ended because of an error in it: {self.error}", where, advice]))
 
 
-def kept(error: BaseException, mask: Callable[[str], str] = str) -> Crash:
-    """Write an error's traceback, without the values of variables, to a file in the home folder."""
+def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True) -> Crash:
+    """Write an error's traceback, without the values of variables, to a file in the home folder. saves: False keeps it in memory only."""
     told = plain(mask("".join(traceback.format_exception(error))))
     words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
+    if not saves:
+        return Crash(words, told, None)
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
     about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:

@@ -85,21 +85,23 @@ def open_screen(
     collector: Collector | None = None,
     moved: str = "",
     namespace_stays: bool = False,
+    no_trace: bool = False,
     files: Sequence[DataFile] = (),
 ) -> Closed:
     """Show the screen until the user leaves. Raises `NoTerminal`.
 
     claim: the right to write the session. collector: for a process of our own. moved: a sentence that says that the folder was deleted, and which
-    one is used instead. namespace_stays: whether the namespace outlives the screen. files: become variables.
+    one is used instead. namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the session anywhere.
+    files: become variables.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()
-    session = Session(settings, kernel, face, store=store, name=name or Path.cwd().name, past=past, files=files)
+    session = Session(settings, kernel, face, store=store, name=name or Path.cwd().name, past=past, files=files, no_trace=no_trace)
     project = Path.cwd()
     sharing = Sharing(session, project)
-    history = History(home_folder() / "history.db", str(project), session.secrets.mask)
+    history = History(home_folder() / "history.db", str(project), session.secrets.mask, no_trace=no_trace)
     afterwards: list[str] = []
 
     def line_came(text: str) -> None:
@@ -122,6 +124,8 @@ def open_screen(
             face.app = app
             if moved:
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))
+            if no_trace:
+                app.call_after_first_picture(lambda: session.notice("Nothing of this session is saved: no conversation, no variables, no inputs."))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
             app.call_after_first_picture(threading.Thread(target=_remove_leftovers, name="leftovers", daemon=True).start)
@@ -139,12 +143,13 @@ def open_screen(
 
             with EndingSignals(app, last_words, repaired), watched_claim(claim, session.taken_over):
                 app.run()
-            app.choices.save()
+            if not no_trace:
+                app.choices.save()
     finally:
         close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None else ""
+    advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None and not no_trace else ""
     return Closed(_exit_code(app, advice), app.next_session)
 
 

@@ -44,6 +44,8 @@ class TerminalApp(App[T]):
         self.guard = guard
         self.crash: Crash | None = None
         """The error that ended it."""
+        self.saves_crash = True
+        """Whether its traceback is saved."""
         self.next_session = ""
         """The id of the session to open in its place; empty for none."""
         self._text_only = TextOnly()
@@ -106,7 +108,7 @@ class TerminalApp(App[T]):
         if self.crash is None:
             from mahtab_tui.tui.crash import kept
 
-            self.crash = kept(error, self.mask)
+            self.crash = kept(error, self.mask, saves=self.saves_crash)
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:

@@ -59,3 +59,19 @@ def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(broken: Path, home: P
     if where == PLACES[0]:
         with Terminal([str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"], cwd=broken) as screen:
             screen.wait("kept = 42")
+
+
+def test_a_crash_of_a_session_without_a_trace_is_told_and_not_saved(broken: Path, home: Path) -> None:
+    script = broken / "broken.py"
+    script.write_text(_BREAK.format(where=PLACES[0]))
+    with Terminal([sys.executable, str(script), "--no-store"], cwd=broken) as screen:
+        screen.wait("Python")
+        screen.press("f1")
+        assert screen.wait_end() == 1
+        told = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
+    assert "because of an error in it: LookupError: no such" in told
+    assert "Its traceback, which is not saved:" in told
+    assert "broken.py" in told
+    assert "--continue" not in told
+    assert "sk-secret-key" not in told
+    assert not list((home / ".mahtab").rglob("crash-*"))

@@ -132,3 +132,28 @@ def test_several_programs_write_at_once(tmp_path: Path) -> None:
     reader = History(path, "a")
     assert len(texts(reader)) == 80
     reader.close()
+
+
+def test_a_session_without_a_trace_sees_earlier_inputs_and_writes_none(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    hidden = History(path, "here", no_trace=True)
+    assert not path.exists()
+    hidden.close()
+    first = History(path, "here")
+    first.add("earlier", "python")
+    hidden = History(path, "here", no_trace=True)
+    hidden.add("hidden", "python")
+    assert [entry.text for entry in hidden.entries()] == ["hidden", "earlier"]
+    assert [entry.text for entry in first.entries()] == ["earlier"]
+    hidden.close()
+    first.close()
+
+
+def test_a_session_without_a_trace_works_beside_a_damaged_history(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    path.write_bytes(b"no database" * 100)
+    hidden = History(path, "here", no_trace=True)
+    hidden.add("hidden", "python")
+    assert [entry.text for entry in hidden.entries()] == ["hidden"]
+    hidden.close()
+    assert path.read_bytes() == b"no database" * 100

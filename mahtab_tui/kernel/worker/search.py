@@ -107,24 +107,22 @@ def rlm(
 def _answered(query: str, returns: Any, asked: dict[str, Any], taken: ContextText, raw: bool) -> Answer:
     """Have the host search until the answer has the form that the caller wants."""
     answers = late_import(f"{__package__}.answers")
-    files: list[str] = []
+    sent: list[str] = []
 
-    def search(query: str) -> Any:
-        """Run the search; a second time without the text, which the host still has."""
-        file = "" if files else _written(taken.text)
-        files.append(file)
-        result = Host.call("rlm", {**asked, "query": query, "file": file})
-        log = _log(result.pop("packed"), asked["tree"])
-        if "failed" in result:
-            raise late_import(f"{__package__}.logged").SearchFailed(result["failed"], log, taken.contexts)
-        usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
-        return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
+    with contextlib.ExitStack() as files:
 
-    try:
+        def search(query: str) -> Any:
+            """Run the search; a second time without the text, which the host still has."""
+            file = "" if sent else _written(taken.text, files)
+            sent.append(file)
+            result = Host.call("rlm", {**asked, "query": query, "file": file})
+            log = _log(result.pop("packed"), asked["tree"])
+            if "failed" in result:
+                raise late_import(f"{__package__}.logged").SearchFailed(result["failed"], log, taken.contexts)
+            usage, spans = answers.SearchUsage(*result["usage"]), tuple(map(tuple, result["spans"]))
+            return answers.Result(**{**result, "usage": usage, "spans": spans, "packed": log})
+
         answer: Answer = answers.answered(query, returns, search, (RuntimeError,), raw=raw, contexts=taken.contexts)
-    finally:
-        with contextlib.suppress(FileNotFoundError, IndexError):  # the host has read it
-            os.unlink(files[0])
     return answer
 
 
@@ -163,9 +161,24 @@ def _new_tree() -> str:
     return os.urandom(4).hex()
 
 
-def _written(text: str) -> str:
-    """Write a text to a new private file and return its path. A frame with a hundred megabytes would be slower."""
-    descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode("utf-8", "surrogatepass"))
+def _written(text: str, opened: contextlib.ExitStack) -> str:
+    """Write a text to a file for the host, in memory where the system can, and return its path. opened: closes or removes it.
+
+    A frame with a hundred megabytes would be slower.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    if hasattr(os, "memfd_create"):
+        file = opened.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
+        path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    else:
+        descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
+        opened.callback(_removed, path)
+        file = opened.enter_context(os.fdopen(descriptor, "wb"))
+    file.write(data)
+    file.flush()
     return str(path)
+
+
+def _removed(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # the host has read it
+        os.unlink(path)

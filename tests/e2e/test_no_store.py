@@ -1,0 +1,82 @@
+"""A session that leaves no trace, in a real terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Start
+from tests.warm import command
+
+IDLE = r"● kernel .*idle"
+CANARY = "canary4711"
+
+
+def found(*folders: Path) -> list[str]:
+    """The files below these folders in whose name or text the canary is."""
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return [str(file) for file in files if CANARY in file.name or CANARY.encode() in file.read_bytes()]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_nothing_of_a_session_without_a_trace_is_written(start: Start, home: Path, project: Path, tmp_path: Path, killed: bool) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    screen = start("--model", "demo", "--no-store", env={"TMPDIR": str(temporary)})
+    screen.wait("Nothing of this session is saved")
+    screen.wait(IDLE)
+    screen.enter(f"{CANARY} = ['{CANARY}' * 3]; print('is ' + 'made')")
+    screen.wait("is made")
+    screen.enter(f"answer = rlm('Where is {CANARY}?', '{CANARY} line\\n' * 20_000); print('has ' + 'searched')")
+    screen.wait("has searched")
+    screen.enter(f"`Is {CANARY} there?")
+    screen.wait(r"(?s)●.*there\?")
+    screen.type(f"draft_of_{CANARY}")
+    screen.wait(f"draft_of_{CANARY}")
+    assert found(home, project, temporary) == []
+    if killed:
+        os.kill(screen.pid, signal.SIGKILL)
+    else:
+        assert screen.leave() == 0
+        assert "To continue it" not in screen.text
+    assert found(home, project, temporary) == []
+    assert subprocess.run([*command(), "sessions"], capture_output=True, text=True).stdout.count(CANARY) == 0
+    again = start("--continue")
+    again.wait("There is no session to resume")
+
+
+def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> None:
+    first = start()
+    first.wait(IDLE)
+    first.enter("'earl' + 'ier'")
+    first.wait("'earlier'")
+    assert first.leave() == 0
+    hidden = start("--no-store", "--model", "demo")
+    hidden.wait(IDLE)
+    hidden.enter("'hid' + 'den'")
+    hidden.wait("'hidden'")
+    hidden.press("up", "up")
+    hidden.wait(r"'earl' \+ 'ier'")
+    assert hidden.leave() == 0
+    later = start()
+    later.wait(IDLE)
+    later.press("up")
+    later.wait(r"'earl' \+ 'ier'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--continue"], "--no-store begins a session that is not saved: leave out --resume and --continue."),
+        (["--resume", "abc"], "leave out --resume and --continue."),
+        (["--query", "Why?"], "leave out --theme, --resume, --continue, --no-share and --no-store."),
+    ],
+)
+def test_what_cannot_be_combined_is_one_sentence(project: Path, arguments: list[str], says: str) -> None:
+    done = subprocess.run([*command(), "--no-store", *arguments], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
