@@ -56,6 +56,15 @@ class HostFunction(NamedTuple):
     doc: str
 
 
+class HostServer(NamedTuple):
+    """An MCP server: an object that every namespace gets, whose tools `KernelHost.call` describes and calls."""
+
+    name: str
+    """A Python name."""
+    about: str
+    """A line for its `repr`."""
+
+
 class KernelHost(Protocol):
     """What a kernel calls. Its methods are called from the kernel's own threads."""
 
@@ -67,6 +76,9 @@ class KernelHost(Protocol):
 
     def functions(self) -> Sequence[HostFunction]:
         """The functions that every new namespace gets, beside the kernel's own tools."""
+
+    def servers(self) -> Sequence[HostServer]:
+        """The MCP servers that every new namespace gets."""
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Code in the kernel calls the host by name and waits; arguments and answer are JSON values.
@@ -87,6 +99,9 @@ class NoHost:
     def late_output(self, text: str) -> None: ...
 
     def functions(self) -> Sequence[HostFunction]:
+        return ()
+
+    def servers(self) -> Sequence[HostServer]:
         return ()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:

@@ -320,6 +320,8 @@ class ProcessKernel:
         if worker is None:
             return
         worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
+        if servers := self._host.servers():
+            worker.tell("servers", servers=[server._asdict() for server in servers])
         if self._reload:
             worker.tell("reload", on=True)
         if self._undo_limits["steps"]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.base import HostFunction, KernelError, KernelInfo, KernelState
+from mahtab_tui.kernel.base import HostFunction, HostServer, KernelError, KernelInfo, KernelState
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.code_help import Detail
 from mahtab_tui.kernel.masked import MaskedKernel
@@ -46,6 +46,9 @@ class WorkerHost:
             self._late = (self._late + text)[-LATE:]
 
     def functions(self) -> Sequence[HostFunction]:
+        return ()
+
+    def servers(self) -> Sequence[HostServer]:
         return ()
 
     def take_late(self) -> str:

@@ -56,6 +56,8 @@ class Cells:
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
         self._running: list[str] = []
+        self._parties: dict[int, tuple[str, str]] = {}
+        """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
         self._alone = threading.Lock()
         """Held by cells of agents and the model that are not nested: they wait for each other before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
@@ -89,6 +91,13 @@ class Cells:
     def assistant_runs(self) -> bool:
         """Whether a cell of the model runs or waits."""
         return "assistant" in self._running
+
+    @property
+    def foreign_party(self) -> str | None:
+        """Who runs code now, if it is not only the user; code that goes on after its cell may be anybody's."""
+        running = dict(self._parties)
+        foreign = [party for whose, party in running.values() if whose != "user"]
+        return foreign[-1] if foreign else None if running else "code that goes on after its cell"
 
     def run(
         self,
@@ -148,11 +157,13 @@ class Cells:
         begun(cell)
         whose = origin if guest is None else "agent"
         self._running.append(whose)
+        self._parties[cell] = (whose, party)
         try:
             self._keeping.before("" if nested else code)  # around a nested one, another cell runs
             result = execute() if bounded is None else bounded.run(execute)
         finally:
             self._running.remove(whose)
+            del self._parties[cell]
             self._keeping.after()
         self.finished.append(FinishedCell(cell, party, code, str(result.status)))
         emit(

@@ -8,7 +8,7 @@ from typing import Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, Kernel, UserReplOut, emit
-from mahtab_tui.kernel.base import HostFunction, KernelInfo, KernelState
+from mahtab_tui.kernel.base import HostFunction, HostServer, KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
@@ -16,6 +16,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.tool_calls import ToolCalls
 
 
@@ -30,6 +31,7 @@ class SessionKernelHost:
         spending: Spending,
         cells: Cells,
         tools: ToolCalls,
+        servers: ServerCalls,
         searches: Searches,
         agent: AgentThread,
         *,
@@ -42,6 +44,7 @@ class SessionKernelHost:
         self._spending = spending
         self._cells = cells
         self._tools = tools
+        self._servers = servers
         self._searches = searches
         self._agent = agent
         self._reads_input = reads_input
@@ -61,6 +64,8 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
+        if info.state is KernelState.DEAD:
+            self._servers.cancel_all()
 
     def late_output(self, text: str) -> None:
         text = self._secrets.mask(text)
@@ -68,6 +73,9 @@ class SessionKernelHost:
 
     def functions(self) -> Sequence[HostFunction]:
         return self._tools.functions()
+
+    def servers(self) -> Sequence[HostServer]:
+        return self._servers.servers()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         match name:
@@ -89,6 +97,8 @@ class SessionKernelHost:
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
                 return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
+            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search":
+                return self._servers.call(name, args)
             case "quit":
                 return self._cells.leave()
             case "input":

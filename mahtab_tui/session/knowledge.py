@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.instructions import Found
     from mahtab_tui.knowledge.library import SkillLibrary
     from mahtab_tui.knowledge.loaded import LoadedSkills
+    from mahtab_tui.servers.servers import Servers
     from mahtab_tui.tools.toolset import Toolset
 
 
@@ -30,6 +31,7 @@ class Knowledge:
         self._skills: SkillLibrary | None = None
         self._toolset: Toolset | None = None
         self._instructions: Found | None = None
+        self._servers: Servers | None = None
 
     def start(self) -> None:
         """Load the skills and the instructions on a thread."""
@@ -94,6 +96,27 @@ class Knowledge:
                     loaded.fold(record)
                 self._toolset = Toolset(self._settings.code_dir, self.skills, loaded, self._warn, lambda: self.read_instructions().told())
             return self._toolset
+
+    @property
+    def servers(self) -> Servers | None:
+        """The MCP servers; None if there are none. No server is started."""
+        if not self._settings.mcp:
+            return None
+        with self._making:
+            if self._servers is None:
+                import builtins
+
+                from mahtab_tui.kernel.worker.toolbox import NAMES
+                from mahtab_tui.servers.servers import Servers
+
+                reserved = {*dir(builtins), *NAMES, *(name for tool in self.toolset.tools.values() for name in tool.names), "tools", "ToolFailed"}
+                self._servers = Servers(self._settings.mcp, project_folder(), self._warn, reserved=frozenset(reserved))
+            return self._servers
+
+    def close(self) -> None:
+        """End the MCP servers, and wait for them a moment."""
+        if self._servers is not None:
+            self._servers.close()
 
     def _warn(self, problem: str) -> None:
         emit(self._log, Notice(problem, level="warning"))

@@ -37,6 +37,7 @@ from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.rebuilding import Rebuilding
 from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
@@ -141,8 +142,9 @@ class Session:
 
             make = partial(self.models.make, suggesting, thinking=False)
             self._suggestions = Suggestions(self.log, make, self.kernel.variables, self.spending, self.secrets)
+        servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
         self.host = SessionKernelHost(
-            self.log, face, self.secrets, self.spending, self.cells, tools, self.searches, self.agent, reads_input=not by_program
+            self.log, face, self.secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, reads_input=not by_program
         )
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
@@ -184,6 +186,7 @@ class Session:
         if not keep_kernel:
             self.kernel.close()
         self.searches.close()
+        self.knowledge.close()
         if self._suggestions is not None:
             self._suggestions.close()
         self._cell_thread.close()

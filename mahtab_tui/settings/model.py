@@ -13,12 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
 from mahtab_tui.settings.sources import (
     COMMAND_LINE,
     ENV_FILE,
     PREFIX,
     EnvFile,
     HeldBack,
+    McpJsonFile,
     SettingsError,
     TomlFile,
     ValueOrigin,
@@ -26,6 +28,7 @@ from mahtab_tui.settings.sources import (
     config_files,
     env_file_line,
     home_folder,
+    mcp_json_file,
     place_of,
     project_folder,
     variable_of,
@@ -129,6 +132,9 @@ class Settings(BaseSettings):
     skills_dir: Annotated[tuple[Path, ...], NoDecode] = Field((), description="Folders of skills; separated by : in the environment")
     skills_budget: int = Field(60_000, ge=0, description="Characters of loaded skills that may go with every question")
     code_dir: Path = Field(Path("."), description="The folder that search_code and read_file cannot leave")
+    mcp: dict[str, McpServer] = Field(
+        default_factory=dict, description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others"
+    )
 
     @field_validator("code_dir")
     @classmethod
@@ -159,7 +165,8 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
-        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *self._other_keys], key=len, reverse=True)
+        servers = (secret for server in self.mcp.values() for secret in server.secrets())
+        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *servers, *self._other_keys], key=len, reverse=True)
 
     def place_of(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises `SettingsError` if a file can no longer be read."""
@@ -167,7 +174,7 @@ class Settings(BaseSettings):
 
     @property
     def held_back(self) -> tuple[str, ...]:
-        """One sentence for each project file with values that the user has not trusted, which are therefore not used."""
+        """A sentence for each project file with values that are not used: because the user has not trusted them, or a server cannot be used."""
         return self._held_back
 
     def of_project(self, key: str) -> bool:
@@ -195,7 +202,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         assert isinstance(dotenv_settings, DotEnvSettingsSource)
         files = (TomlFile(settings_cls, path) for path in config_files(project_folder()))
-        return (init_settings, env_settings, EnvFile(dotenv_settings), *files)
+        return (init_settings, env_settings, EnvFile(dotenv_settings), *files, McpJsonFile(settings_cls))
 
 
 def _folder(path: Path) -> Path:
@@ -215,7 +222,7 @@ def load_settings(**given: Any) -> Settings:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
         found = all_held_back(Settings)
-        settings._held_back = tuple(_checked(each).sentence for each in found)
+        settings._held_back = (*(_checked(each).sentence for each in found), *read_mcp_json(mcp_json_file()).problems)
         held_back = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_OF_A_PROVIDER))
         settings._other_keys = (*held_back, *environment)

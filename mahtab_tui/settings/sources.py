@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
 
 from mahtab_tui.settings import trust
+from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json
 
 PREFIX = "MAHTAB_"
 ENV_FILE = ".env"
@@ -47,6 +48,11 @@ def env_file() -> Path:
 def config_files(project: Path) -> tuple[Path, Path]:
     """Return the configuration files, strongest first: the project's, the user's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+def mcp_json_file() -> Path:
+    """Return the project's ``.mcp.json``. Raises `SettingsError` as `project_folder`."""
+    return project_folder() / MCP_JSON
 
 
 def trust_record() -> Path:
@@ -97,6 +103,8 @@ def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
     found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
     values = held_back(settings_cls, file, read_config(file))
     found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
+    values = held_back(settings_cls, mcp_json_file(), _mcp_values())
+    found.append(HeldBack(mcp_json_file(), values, tuple(line_of(mcp_json_file(), "mcpServers") for _ in values)))
     return [each for each in found if each.values]
 
 
@@ -166,6 +174,24 @@ class TomlFile(PydanticBaseSettingsSource):
             if key not in self.settings_cls.model_fields:
                 raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: {no_setting(self.settings_cls, key)}")
         return _holding(self.settings_cls, self.path, values)
+
+
+class McpJsonFile(PydanticBaseSettingsSource):
+    """The project's ``.mcp.json``: servers with names that no other source uses."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not used: `__call__` returns everything."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        taken = self.current_state.get("mcp") or {}
+        values = _holding(self.settings_cls, mcp_json_file(), _mcp_values())
+        return {key: {name: server for name, server in servers.items() if name not in taken} for key, servers in values.items()}
+
+
+def _mcp_values() -> dict[str, Any]:
+    servers = read_mcp_json(mcp_json_file()).servers
+    return {"mcp": servers} if servers else {}
 
 
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
@@ -256,6 +282,7 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
     for path in config_files(project_folder()):
         values = _holding(settings_cls, path, read_config(path))
         yield ValueOrigin(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
+    yield ValueOrigin(str(mcp_json_file()), mcp_json_file()), _holding(settings_cls, mcp_json_file(), _mcp_values())
 
 
 def env_file_line(names: list[str]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.settings.model import Settings, SettingsError
 from mahtab_tui.settings.sources import held_back, line_of, read_config, read_text, trust_record, variable_of
 from mahtab_tui.settings.trust import with_allowed
-from mahtab_tui.settings.values import choices, is_secret, is_table, validated
+from mahtab_tui.settings.values import choices, is_table, validated
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -120,6 +120,14 @@ def problems(path: Path) -> list[str]:
     return found
 
 
+_EXAMPLES = {
+    "api_keys": '# [api_keys]\n# openai = ""',
+    "keymap": '# [keymap]\n# toggle-mode = ""',
+    "mcp": '# [mcp]\n# github = { command = "npx", args = ["-y", "@modelcontextprotocol/server-github"] }',
+}
+"""Of each table an entry."""
+
+
 def template() -> str:
     """Return a new file, with every default as a comment."""
     parts = [_HEAD.format(example=variable_of("model"))]
@@ -130,7 +138,7 @@ def template() -> str:
             default = _default(field.get_default(call_default_factory=True))
             parts.append(f"# {field.description}{allowed}\n# {f'{key} = {default}'.rstrip()}\n")
     for key in tables:
-        parts.append(f'# {Settings.model_fields[key].description}\n# [{key}]\n# {"openai" if is_secret(key) else "toggle-mode"} = ""\n')
+        parts.append(f"# {Settings.model_fields[key].description}\n{_EXAMPLES[key]}\n")
     return "\n".join(parts)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.kernel.base import HostFunction, KernelInfo
+from mahtab_tui.kernel.base import HostFunction, HostServer, KernelInfo
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, OutputKind
 from mahtab_tui.kernel.worker.variables import NamespaceWatch
@@ -26,6 +26,9 @@ class QuietHost:
     def late_output(self, text: str) -> None: ...
 
     def functions(self) -> Sequence[HostFunction]:
+        return ()
+
+    def servers(self) -> Sequence[HostServer]:
         return ()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:

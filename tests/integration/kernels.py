@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction, Kernel, KernelInfo, KernelState
+from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelInfo, KernelState
 from mahtab_tui.kernel.values import CellResult, Origin, OutputKind
 
 PATIENCE = 60.0
@@ -39,6 +39,9 @@ class RecordingHost:
 
     def functions(self) -> Sequence[HostFunction]:
         return self.given
+
+    def servers(self) -> Sequence[HostServer]:
+        return ()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         self.calls.put((name, args))

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import SecretStr
 
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings, resource_folder
 from mahtab_tui.settings.sources import place_of
 from tests.trust import trust_project
@@ -25,6 +26,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "api_keys": tuple({"openai": f"key-{number}"} for number in range(6)),
     "provider": ("anthropic", "openai", "ollama", "openrouter", "claude"),
     "keymap": tuple({"help": f"f{number}"} for number in range(6)),
+    "mcp": tuple({"one": {"command": f"program-{number}"}} for number in range(6)),
 }
 """For each setting one value for each source, the one that wins first; what is not here is made by `values_of`."""
 
@@ -55,6 +57,8 @@ def plain_value(value: Any) -> Any:
     """A setting as it was written."""
     if isinstance(value, dict):
         return {name: plain_value(each) for name, each in value.items()}
+    if isinstance(value, McpServer):
+        return value.model_dump(exclude_defaults=True)
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     return ":".join(map(str, value)) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value

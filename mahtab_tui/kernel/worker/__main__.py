@@ -82,6 +82,7 @@ class Worker:
                 "keep": self._received,
                 "restore": self._received,
                 "functions": self._add_functions,
+                "servers": self._add_servers,
             },
             active=lambda: bool(self._open) or self._loop.exists,
             flush=self._surroundings.flush,
@@ -230,6 +231,9 @@ class Worker:
 
     def _add_functions(self, frame: Frame) -> None:
         self._surroundings.keep(toolbox.add(frame["functions"]))
+
+    def _add_servers(self, frame: Frame) -> None:
+        self._surroundings.keep(toolbox.add_servers(frame["servers"]))
 
     def _variables(self, frame: Frame) -> None:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})

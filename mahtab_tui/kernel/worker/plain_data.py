@@ -8,22 +8,24 @@ from typing import Any
 
 _DEEPEST = 20
 _MOST = 1_000_000
-"""Characters of all texts, with one for each value."""
 
 
 class NotPlainError(TypeError):
     """A value is not plain data; the message is a sentence saying which."""
 
 
-def plain_data(value: object, what: str) -> Any:
-    """Return a copy that consists of None, bool, int, float, str, list and dict. what: what it is, for the message. Raises `NotPlainError`."""
-    return _Copy(what).of(value, 0)
+def plain_data(value: object, what: str, most: int = _MOST) -> Any:
+    """Return a copy that consists of None, bool, int, float, str, list and dict.
+
+    what: what it is, for the message. most: characters of all texts, with one for each value. Raises `NotPlainError`.
+    """
+    return _Copy(what, most).of(value, 0)
 
 
 class _Copy:
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, most: int) -> None:
         self._what = what
-        self._left = _MOST
+        self._most = self._left = most
 
     def of(self, value: Any, depth: int) -> Any:
         if depth > _DEEPEST:
@@ -64,4 +66,4 @@ class _Copy:
     def _take(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise NotPlainError(f"{self._what} has more than {_MOST:,} characters.")
+            raise NotPlainError(f"{self._what} has more than {self._most:,} characters.")

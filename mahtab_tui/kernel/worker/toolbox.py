@@ -126,6 +126,13 @@ def install(call_host: CallHost) -> None:
     shell.install(call_host)
 
 
+def add_servers(servers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name."""
+    made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers) if servers else {}
+    builtins.__dict__.update(made)
+    return made
+
+
 def add(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Put host functions (`kernel.base.HostFunction` as dicts) into builtins, and return them by name."""
     made = {described["name"]: make(described) for described in functions}

@@ -16,7 +16,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Kernel": ("python", "reload", "undo_steps", "undo_memory", "keep_namespace", "keep_namespace_mb"),
     "Screen": ("theme", "pictures", "keymap"),
-    "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer"),
+    "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
 }
 
 _PLACES = {key: (place, heading) for place, (heading, key) in enumerate((heading, key) for heading, keys in GROUPS.items() for key in keys)}

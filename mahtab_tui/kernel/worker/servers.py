@@ -1,0 +1,197 @@
+"""MCP servers in the namespace: an object for each, with a function for each of its tools. The host speaks with the servers."""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import difflib
+import os
+import threading
+from contextlib import suppress
+from typing import Any, Callable
+
+from .host import Host
+from .plain_data import plain_data
+from .readable import readable
+from .showing import displays
+from .stdlib import late_import
+from .tracebacks import HERE
+
+_MOST_CHARACTERS = 20_000_000
+"""Characters of all arguments of a call."""
+
+
+class ToolFailed(RuntimeError):
+    """A tool of an MCP server failed, or its server did; the message is the tool's own, or a sentence."""
+
+
+class Picture(bytes):
+    """A picture's file that a tool has returned. It was shown when it came; `show()` shows it again."""
+
+    mime = ""
+
+    def show(self) -> None:
+        """Show the picture in the transcript."""
+        displays.show(displays.Display(self.mime, late_import("base64").b64encode(self).decode(), repr(self) + "\n"))
+
+    def __repr__(self) -> str:
+        return f"<picture {self.mime}, {len(self):,} bytes>"
+
+
+class Server:
+    """An MCP server. Its tools are its methods: dir() lists them, help(server.tool) describes one, server["tool"] finds one by its own name.
+
+    It is started when a tool is first used.
+    """
+
+    __slots__ = ("__dict__", "_about", "_loading", "_lock", "_name", "_revision", "_wires")
+
+    def __init__(self, name: str, about: str) -> None:
+        self._name = name
+        self._about = about
+        self._revision = -1
+        self._lock = threading.Lock()
+        self._loading = False
+        self._wires: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._load()
+        if name in self.__dict__:
+            return self.__dict__[name]
+        near = difflib.get_close_matches(name, self.__dict__, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "tools.search(words) finds tools."
+        raise AttributeError(f"The MCP server {self._name} has no tool {name}. {hint}")
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._wires:
+            self._load()
+        if name not in self._wires:
+            raise KeyError(f"The MCP server {self._name} has no tool {name!r}.")
+        return self._wires[name]
+
+    def __dir__(self) -> list[str]:
+        self.load_soon()
+        return list(self.__dict__)
+
+    def __repr__(self) -> str:
+        tools = f"{len(self.__dict__):,} tools" if self._revision >= 0 else "starts when a tool is used"
+        return f"<MCP server {self._name}: {self._about}; {tools}>"
+
+    def load_soon(self) -> None:
+        """Start the server on a thread, if its tools are not known yet; completion knows them afterwards."""
+        with self._lock:
+            if self._loading or self._revision >= 0:
+                return
+            self._loading = True
+        threading.Thread(target=self._load_quietly, name=f"mcp-{self._name}", daemon=True).start()
+
+    def _load_quietly(self) -> None:
+        with suppress(RuntimeError):  # the next use of the server raises it
+            self._load()
+
+    def _load(self) -> None:
+        answer = Host.call("mcp_tools", {"server": self._name})
+        if "failed" in answer:
+            raise ToolFailed(answer["failed"])
+        self._replace(answer["revision"], answer["tools"])
+
+    def _replace(self, revision: int, described: list[dict[str, Any]]) -> None:
+        with self._lock:
+            if revision == self._revision:
+                return
+            functions = {tool["name"]: _function(self, tool) for tool in described}
+            self.__dict__.clear()
+            self.__dict__.update(functions)
+            self._wires = {tool["wire"]: functions[tool["name"]] for tool in described}
+            self._revision = revision
+
+    def _call(self, wire: str, arguments: dict[str, Any]) -> Any:
+        given = plain_data({name: _plain(value) for name, value in arguments.items()}, "An argument", _MOST_CHARACTERS)
+        call = os.urandom(8).hex()
+        try:
+            answer = Host.call("mcp_call", {"server": self._name, "tool": wire, "arguments": given, "call": call})
+        except RuntimeError:
+            raise
+        except BaseException:  # Ctrl+C, or the end of a search
+            Host.call("mcp_cancel", {"call": call})
+            raise
+        if answer.get("revision", self._revision) != self._revision:
+            self._load()
+        if "failed" in answer:
+            raise ToolFailed(answer["failed"])
+        values = [_value(part) for part in answer["parts"]]
+        return values[0] if len(values) == 1 else values or None
+
+
+class Tools:
+    """The tools of all MCP servers."""
+
+    def search(self, words: str, most: int = 20) -> str:
+        """Return the tools whose names or descriptions fit some words, one a line: how each is called, and what it does.
+
+        All servers are started for it. Example: print(tools.search("open issues")).
+        """
+        return readable(str(Host.call("mcp_search", {"words": str(words), "most": int(most)})))
+
+    def __repr__(self) -> str:
+        return "<the tools of all MCP servers: tools.search(words) finds some>"
+
+
+def objects(servers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Make the objects of the namespace, by name."""
+    ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
+    made: dict[str, Any] = {server["name"]: Server(server["name"], server["about"]) for server in servers}
+    return {**made, "tools": Tools(), "ToolFailed": ToolFailed}
+
+
+def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
+    """Make the function of a tool, as the host has described it."""
+    parameters = tool["parameters"]
+    wires = {each["name"]: each["wire"] for each in parameters}
+    defaults = {each["name"]: ... if each["default"] is None else each["default"] for each in parameters if not each["required"]}
+
+    def call(given: dict[str, Any], others: dict[str, Any]) -> Any:
+        named = {wires[name]: value for name, value in given.items() if name not in defaults or value is not defaults[name]}
+        return server._call(tool["wire"], {**named, **others})
+
+    required = [f"{each['name']}: {each['annotation']}" for each in parameters if each["required"]]
+    optional = [
+        f"{each['name']}: {each['annotation']} = {'...' if each['default'] is None else repr(each['default'])}"
+        for each in parameters
+        if not each["required"]
+    ]
+    written = [*required, *(["*", *optional] if optional else []), *(["**__others__"] if tool["open"] else [])]
+    given = ", ".join(f"{each['name']!r}: {each['name']}" for each in parameters)
+    source = f"def {tool['name']}({', '.join(written)}) -> object:\n    return __call__({{{given}}}, {'__others__' if tool['open'] else '{}'})"
+    # A file name in our folder, so that tracebacks hide it.
+    code = compile(source, f"{HERE}/servers/{tool['name']}", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    made: dict[str, Any] = {"__call__": call, "__name__": __name__, "__builtins__": builtins}
+    exec(code, made)
+    function: Callable[..., Any] = made[tool["name"]]
+    function.__doc__ = tool["doc"]
+    function.__qualname__ = f"{server._name}.{tool['name']}"
+    return function
+
+
+def _plain(value: Any) -> Any:
+    return os.fspath(value) if hasattr(type(value), "__fspath__") else value
+
+
+def _value(part: dict[str, Any]) -> Any:
+    if part["kind"] == "text":
+        return readable(part["text"])
+    if part["kind"] == "json":
+        return part["value"]
+    try:
+        data = late_import("base64").b64decode(part["data"])
+    except ValueError:
+        raise ToolFailed("The server has sent data that is not base64.") from None
+    if part["kind"] != "picture":
+        return data
+    picture = Picture(data)
+    picture.mime = part["mime"] if part["mime"] in displays.MIMES else ""
+    if picture.mime and len(picture) <= displays.LARGEST_PICTURE:
+        picture.show()
+    return picture

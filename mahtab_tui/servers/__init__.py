@@ -1,0 +1,1 @@
+"""MCP servers whose tools cells can call: connections, schemas of arguments, results."""

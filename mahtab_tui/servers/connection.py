@@ -1,0 +1,225 @@
+"""One server, from its start to its end. Everything runs on the loop of `servers.Servers`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from mahtab_tui import __version__
+from mahtab_tui.kernel.endings import describe_end
+from mahtab_tui.servers.arguments import ArgumentsError, check
+from mahtab_tui.servers.names import identifier
+from mahtab_tui.servers.results import error_text, parts_of
+from mahtab_tui.servers.signatures import ToolSignature, signature_of
+from mahtab_tui.servers.state import ServerError, ServerState
+from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
+from mahtab_tui.settings.mcp_servers import McpServer
+
+MOST_TOOLS = 2_000
+_MOST_PAGES = 100
+
+
+class Connection:
+    """A server's process or HTTP session; a dead one is started again once."""
+
+    def __init__(self, state: ServerState, server: McpServer, folder: Path, tell: Callable[[str], None], start_seconds: float) -> None:
+        """tell: called with a sentence for the user."""
+        self._state = state
+        self._server = server
+        self._folder = folder
+        self._tell = tell
+        self._start_seconds = start_seconds
+        self._starting: asyncio.Future[None] | None = None
+        self._living: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        self._closed = Closed()
+        self._listed: dict[str, types.Tool] = {}
+        self._restarts = 0
+        """How often it was started again since it last answered a call."""
+
+    async def ready(self) -> None:
+        """Start the server, if it does not run. Raises `ServerError`."""
+        if self._client is not None and not self._closed.event.is_set():
+            if self._state.stale:
+                await self._list()
+            return
+        if self._starting is None:
+            died = self._state.phase == "ended" and self._state.ran
+            if died and self._restarts:
+                raise ServerError(f"The server {self._state.name} has ended again: {self._state.why} Press r in /mcp to start it once more.")
+            self._restarts += died
+            why = self._state.why
+            await self.stop()
+            self._starting = asyncio.get_running_loop().create_future()
+            self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+            self._living = asyncio.create_task(self._live(self._starting))
+            if died:
+                self._tell(f"The MCP server {self._state.name} had ended: {why} It is started again.")
+        await asyncio.shield(self._starting)
+
+    async def restart(self) -> None:
+        """End the server and start it, as the user wants. Raises `ServerError`."""
+        await self.stop()
+        self._restarts = 0
+        self._state.ran = False
+        await self.ready()
+
+    async def stop(self) -> None:
+        """End the server, and wait for that."""
+        living, self._living = self._living, None
+        if living is not None:
+            living.cancel()
+            await asyncio.gather(living, return_exceptions=True)
+
+    async def prepare(self, wire: str, arguments: Mapping[str, Any]) -> ToolSignature:
+        """Start the server, and check the arguments of a call. Raises `ServerError`."""
+        await self.ready()
+        tool = self._listed.get(wire)
+        if tool is None:
+            raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
+        signature = self._state.tools[wire]
+        try:
+            check(arguments, tool.input_schema)
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except ArgumentsError as error:
+            raise ServerError(f"{self._state.python}.{signature.name} was not called. {error}") from None
+        except UnicodeEncodeError:
+            raise ServerError(f"{self._state.python}.{signature.name} was not called: a text cannot be encoded as UTF-8.") from None
+        return signature
+
+    async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Call a tool and return the parts of its result. Raises `ServerError`."""
+        await self.prepare(wire, arguments)
+        client, tool = self._client, self._listed[wire]
+        if client is None:
+            raise ServerError(f"The server {self._state.name} has just ended.")
+        self._state.used.pop(wire, None)
+        self._state.used[wire] = None
+        # Not `Client.call_tool`, which would check the result against the server's own patterns without a time limit.
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=wire, arguments=dict(arguments)))
+        try:
+            result = await client.session.send_request(request, types.CallToolResult)
+        except (MCPError, ValidationError, OSError, RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise ServerError(await self._failure(error)) from None
+        self._restarts = 0
+        if result.is_error:
+            raise ServerError(error_text(result.content) or f"{wire} failed, and the server does not say why.")
+        return parts_of(result, tool.output_schema)
+
+    async def _failure(self, error: Exception) -> str:
+        """Say why a call failed, in a sentence."""
+        if not isinstance(error, ValidationError):
+            await asyncio.wait([asyncio.create_task(self._closed.event.wait())], timeout=0.2)
+        if self._closed.event.is_set() and self._server.command is not None:
+            if self._living is not None:
+                await asyncio.wait([self._living])
+            return f"The server {self._state.name} ended during the call: {self._state.why}"
+        return f"The server {self._state.name} could not answer: {_in_words(error)}."
+
+    async def _live(self, started: asyncio.Future[None]) -> None:
+        """Start the server, tell that it is ready, and wait for its end."""
+        state = self._state
+        state.phase, state.why = "starting", ""
+        closed = self._closed = Closed()
+        try:
+            async with asyncio.timeout(self._start_seconds) as limit:
+                async with Client(
+                    self._transport(closed),
+                    client_info=types.Implementation(name="mahtab-tui", version=__version__),
+                    message_handler=self._heard,
+                    logging_callback=self._logged,
+                    cache=None,
+                ) as client:
+                    self._client = client
+                    await self._list()
+                    state.about = _about(client)
+                    limit.reschedule(None)
+                    state.phase, state.ran = "running", True
+                    started.set_result(None)
+                    await closed.event.wait()
+        except asyncio.CancelledError:
+            state.why = "It was stopped."
+            raise
+        except TimeoutError:
+            state.why = f"It did not get ready within {self._start_seconds:g} seconds."
+        except BaseException as error:  # also the SDK's groups of exceptions; the loop and other servers go on
+            state.why = state.why or f"{_in_words(error)}."
+        finally:
+            self._client = None
+            state.phase = "ended"
+            self._closed.set()
+            self._starting = None
+            if closed.why or closed.code is not None:
+                state.why = self._ending(closed)
+            if not started.done():
+                started.set_exception(ServerError(f"The server {state.name} could not be started: {state.why or 'it ended.'}"))
+
+    def _ending(self, closed: Closed) -> str:
+        why = closed.why or (describe_end(closed.code) if closed.code is not None else "it closed its output")
+        last = self._state.messages.last_line
+        return f"{why}{f' ({last})' if last else ''}."
+
+    def _transport(self, closed: Closed) -> Any:
+        if self._server.url is not None:
+            return http_transport(self._server)
+        return PipeTransport(self._server, self._folder, self._state.messages, closed)
+
+    async def _list(self) -> None:
+        """List the server's tools."""
+        assert self._client is not None
+        self._state.stale = False
+        listed: dict[str, types.Tool] = {}
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._client.list_tools(cursor=cursor)
+            listed.update((tool.name, tool) for tool in page.tools)
+            cursor = page.next_cursor
+            if cursor is None or len(listed) > MOST_TOOLS:
+                break
+        if len(listed) > MOST_TOOLS:
+            self._state.messages.add_line(f"[only the first {MOST_TOOLS:,} tools are used]")
+        self._listed = dict(list(listed.items())[:MOST_TOOLS])
+        tools: dict[str, ToolSignature] = {}
+        names: set[str] = set()
+        for wire, tool in self._listed.items():
+            name = identifier(wire, names)
+            names.add(name)
+            read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+            tools[wire] = signature_of(wire, tool.input_schema, tool.description or tool.title or "", read_only=read_only, name=name)
+        self._state.change(tools)
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._state.stale = True
+
+    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
+        text = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
+        self._state.messages.add_line(f"{params.level}: {text[:10_000]}")
+
+
+def _about(client: Client) -> str:
+    """The server's own words about itself: one line."""
+    info = client.server_info
+    words = client.instructions or (info.title or info.name if info is not None else "")
+    return " ".join((words or "").split())[:120]
+
+
+def _in_words(error: BaseException) -> str:
+    """Return the reason of a failure, without a full stop; of a group, that of its first exception."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"{error.filename} does not exist"
+    return (str(error) or type(error).__name__).strip().rstrip(".")[:1_000]

@@ -1,0 +1,45 @@
+"""Finds tools by words in their names and descriptions."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from mahtab_tui.servers.signatures import ToolSignature
+from mahtab_tui.servers.state import ServerError
+
+if TYPE_CHECKING:
+    from mahtab_tui.servers.servers import Servers
+
+_WORD = re.compile(r"[a-z0-9]+")
+_MOST = 100
+
+
+def found(servers: Servers, words: str, most: int) -> str:
+    """Return the tools that fit, the best first, one a line; and a line for each server that cannot be started. Starts all servers."""
+    starting: dict[str, Future[None]] = {name: servers.ready(name) for name in servers.states}
+    failed = []
+    for future in starting.values():
+        try:
+            future.result()
+        except ServerError as error:
+            failed.append(str(error))
+    wanted = _WORD.findall(words.lower())
+    scored: list[tuple[float, str]] = []
+    for name, state in servers.states.items():
+        for tool in state.tools.values():
+            score = _score(wanted, tool)
+            if score or not wanted:
+                scored.append((-score, f"{name}.{tool.name}{tool.written}: {tool.summary}"))
+    scored.sort(key=lambda each: each[0])
+    most = max(1, min(most, _MOST))
+    lines = [line for _, line in scored[:most]]
+    if len(scored) > most:
+        lines.append(f"… {len(scored) - most:,} more")
+    return "\n".join([*(lines or [f"No tool fits {words!r}."]), *failed])
+
+
+def _score(wanted: list[str], tool: ToolSignature) -> float:
+    name, doc = tool.wire.lower(), tool.doc.lower()
+    return sum(3.0 * (word in name) + 1.0 * (word in doc) for word in wanted)

@@ -1,0 +1,184 @@
+"""How messages reach a server: over the pipes of a program that ends with this one, or over streamable HTTP. No message is too long for memory.
+
+The SDK's own transport over pipes is not used, because it reads lines of any length, in a time that grows with the square of the length, and its
+program outlives a killed parent if it does not read its stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import anyio
+import httpx2
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from mahtab_tui.servers.messages import ServerMessages
+from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.system.processes import tied
+
+LONGEST = 32 * 1024 * 1024
+"""Bytes of one message. Reading a longer one would keep all other threads waiting."""
+
+TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
+GRACE = 1.0
+"""Seconds for a server to end after its stdin was closed, and after SIGTERM."""
+_HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)  # a tool may take as long as it likes; the user can stop it
+
+Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
+
+
+class Closed:
+    """Tells that a connection has ended, and why."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.why = ""
+        self.code: int | None = None
+        """The exit code of a program."""
+
+    def set(self, why: str = "") -> None:
+        self.why = self.why or why
+        self.event.set()
+
+
+class PipeTransport:
+    """A program's stdin and stdout, as the SDK's `Transport`. Enter it on a thread that lives as long as the program."""
+
+    def __init__(self, server: McpServer, folder: Path, messages: ServerMessages, closed: Closed) -> None:
+        self._command = [server.command or "", *server.args]
+        self._env: Mapping[str, str] = get_default_environment() | server.env
+        self._folder = folder / Path(server.cwd or ".").expanduser()
+        self._messages = messages
+        self._closed = closed
+        self._tasks: list[asyncio.Task[None]] = []
+        self._process: asyncio.subprocess.Process
+
+    async def __aenter__(self) -> Streams:
+        """Start the program. Raises `OSError`."""
+        self._process = await asyncio.create_subprocess_exec(
+            *tied(self._command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._env,
+            cwd=self._folder,
+            start_new_session=True,
+            limit=LONGEST,
+        )
+        incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (incoming, received, sent, outgoing)
+        self._tasks = [asyncio.create_task(work) for work in (self._read(incoming), self._write(outgoing), self._read_errors())]
+        return received, sent
+
+    async def __aexit__(self, *error: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for stream in self._streams:
+            stream.close()
+
+    async def _read(self, incoming: anyio.abc.ObjectSendStream[SessionMessage | Exception]) -> None:
+        assert self._process.stdout is not None
+        why = ""
+        try:
+            while line := await self._process.stdout.readline():
+                if line.strip():
+                    await incoming.send(self._parsed(line))
+        except ValueError:  # the limit
+            why = TOO_LONG
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+            pass
+        finally:
+            with anyio.CancelScope(shield=True):
+                if not why:
+                    self._closed.code = await self._exit_code()
+            self._closed.set(why)
+            await incoming.aclose()
+
+    def _parsed(self, line: bytes) -> SessionMessage | Exception:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError as error:
+            self._messages.add_line(f"[not a message: {line[:200].decode(errors='replace').rstrip()}]")
+            return error
+
+    async def _write(self, outgoing: anyio.abc.ObjectReceiveStream[SessionMessage]) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(ConnectionError, anyio.ClosedResourceError):
+            async for message in outgoing:
+                self._process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await self._process.stdin.drain()
+
+    async def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        with contextlib.suppress(ConnectionError):
+            while data := await self._process.stderr.read(65536):
+                self._messages.add(decoder.decode(data))
+
+    async def _end(self) -> None:
+        """Close stdin, and end the program if that does not."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if await self._exit_code() is not None:
+                break
+            self._signal(number)
+        await self._exit_code()
+        self._signal(signal.SIGKILL)  # what it has started
+
+    async def _exit_code(self) -> int | None:
+        """Wait a moment for its end."""
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._process.wait()), GRACE)
+        except TimeoutError:
+            return None
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+@contextlib.asynccontextmanager
+async def http_transport(server: McpServer) -> AsyncIterator[Streams]:
+    """Speak with an address, as the SDK's `Transport`."""
+    async with (
+        httpx2.AsyncClient(headers=server.headers, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_limit]}) as client,
+        streamable_http_client(server.url or "", http_client=client, max_sse_event_size=LONGEST) as streams,
+    ):
+        yield streams  # type: ignore[misc]
+
+
+async def _limit(response: httpx2.Response) -> None:
+    if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK limits events
+        response.stream = _LimitedStream(response.stream)  # type: ignore[arg-type]
+
+
+class _LimitedStream(httpx2.AsyncByteStream):
+    """The body of an answer, up to the limit."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > LONGEST:
+                raise httpx2.ReadError(TOO_LONG)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

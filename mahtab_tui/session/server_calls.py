@@ -1,0 +1,156 @@
+"""Calls the tools of MCP servers for cells; asks the user before the model or an agent calls one that may change something."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.hidden import visible
+from mahtab_tui.bus.records import Approval, emit
+from mahtab_tui.kernel.base import HostServer
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.requests import RequestCancelled, UserRequests
+
+if TYPE_CHECKING:
+    from mahtab_tui.servers.servers import Servers
+    from mahtab_tui.servers.signatures import ToolSignature
+
+
+class _OpenCall:
+    """A call that a cell waits for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancel: Callable[[], object] | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """End what it waits for, now and later."""
+        with self._lock:
+            self.cancelled = True
+            cancel = self._cancel
+        if cancel is not None:
+            cancel()
+
+    def wait_with(self, cancel: Callable[[], object]) -> None:
+        """Let `cancel` call this from now on."""
+        with self._lock:
+            self._cancel = cancel
+            cancelled = self.cancelled
+        if cancelled:
+            cancel()
+
+
+class ServerCalls:
+    """Serves what code in the kernel asks of MCP servers."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        knowledge: Knowledge,
+        cells: Cells,
+        profile: Profile,
+        approvals: UserRequests[Decision],
+        stop: Callable[[], object],
+    ) -> None:
+        """stop: stops the model's turn."""
+        self._log = log
+        self._knowledge = knowledge
+        self._cells = cells
+        self._profile = profile
+        self._approvals = approvals
+        self._stop = stop
+        self._numbers = itertools.count(1)
+        self._open: dict[str, _OpenCall] = {}
+
+    def servers(self) -> Sequence[HostServer]:
+        """Return the servers for a new namespace."""
+        servers = self._knowledge.servers
+        return [] if servers is None else [HostServer(state.python, visible(state.where)[:200]) for state in servers.states.values()]
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or ``mcp_search``."""
+        from mahtab_tui.servers.state import ServerError
+
+        if name == "mcp_cancel":
+            if (open_call := self._open.get(str(args["call"]))) is not None:
+                open_call.cancel()
+            return None
+        servers = self._knowledge.servers
+        if servers is None:
+            raise RuntimeError("There are no MCP servers in this session.")
+        try:
+            if name == "mcp_search":
+                from mahtab_tui.servers.finding import found
+
+                return found(servers, str(args["words"]), int(args["most"]))
+            if name == "mcp_tools":
+                return self._tools(servers, str(args["server"]))
+            return self._call(servers, args)
+        except ServerError as error:
+            return {"failed": str(error)}
+        except (CancelledError, RequestCancelled):
+            return {"failed": "The call was cancelled."}
+
+    def cancel_all(self) -> None:
+        """Cancel all calls: their kernel has ended."""
+        for open_call in list(self._open.values()):
+            open_call.cancel()
+
+    def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
+        servers.ready(server).result()
+        state = servers.states[server]
+        tools = [{**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]} for tool in state.tools.values()]
+        return {"revision": state.revision, "tools": tools}
+
+    def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
+        server, wire, arguments, key = str(args["server"]), str(args["tool"]), dict(args["arguments"]), str(args["call"])
+        open_call = self._open[key] = _OpenCall()
+
+        def waited(future: Future[Any]) -> Any:
+            open_call.wait_with(future.cancel)
+            return future.result()
+
+        try:
+            tool: ToolSignature = waited(servers.prepare(server, wire, arguments))
+            if not tool.read_only:
+                self._ask(open_call, server, tool, arguments)
+            parts = waited(servers.call(server, wire, arguments))
+            return {"parts": parts, "revision": servers.states[server].revision}
+        finally:
+            del self._open[key]
+
+    def _ask(self, open_call: _OpenCall, server: str, tool: ToolSignature, arguments: Mapping[str, Any]) -> None:
+        """Ask the user, unless it is their own cell that calls. Raises `ServerError` if they say no."""
+        from mahtab_tui.servers.state import ServerError
+
+        party = self._cells.foreign_party
+        if party is None or self._profile.approval == "auto":
+            return
+        request = f"tool-{next(self._numbers)}"
+        given = "".join(f"\n    {name}={value!r}," for name, value in arguments.items())
+        text = visible(f"{server}.{tool.name}({given}\n)" if given else f"{server}.{tool.name}()")
+        why = f"{party} calls a tool of the MCP server {server} that may change something"
+        about = Approval(text, request=request, party=party, is_code=False, why=why)
+        emit(self._log, about.changed(state="waiting"))
+        open_call.wait_with(lambda: self._approvals.cancel(request))
+        try:
+            decision = self._approvals.wait(request)
+        except RequestCancelled:
+            emit(self._log, about.changed(state="stopped"))
+            raise
+        if decision.action in ("run", "all", "keep"):
+            emit(self._log, about.changed(state="run"))
+            return
+        emit(self._log, about.changed(state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason))
+        if decision.action == "stop":
+            self._stop()
+        reason = f": {decision.reason}" if decision.reason.strip() else "."
+        raise ServerError(f"The user did not allow the call of {server}.{tool.name}{reason}")

@@ -1,0 +1,141 @@
+"""MCP servers as they are configured: in ``[mcp.NAME]``, and in the project's ``.mcp.json``, whose format is that of Claude Code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+MCP_JSON = ".mcp.json"
+_LARGEST = 1_000_000
+"""Bytes of the file."""
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
+"""Occurs in names of variables and headers whose values are masked."""
+_SCHEMES = ("Bearer ", "Basic ", "Token ")
+
+
+class McpServer(BaseModel):
+    """An MCP server: a program that is started, or an address."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: str | None = Field(default=None, min_length=1)
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables of the program, beside PATH, HOME and the like; it gets no others."""
+    cwd: str | None = None
+    url: str | None = Field(default=None, pattern=r"^(https?://|\$\{)")
+    """The address of a server that speaks streamable HTTP."""
+    headers: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("a server is a table: write [mcp.NAME] with command or url into the file, with mahtab-tui config edit")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give a command or a url" if self.url is None else "give a command or a url, not both")
+        return self
+
+    def __str__(self) -> str:
+        return self.url or " ".join((self.command or "", *self.args))
+
+    def expanded(self) -> McpServer:
+        """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises `LookupError` with a sentence."""
+        return McpServer.model_validate(_expanded(self.model_dump()))
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the values of headers and variables whose names look like those of secrets."""
+        for name, value in (*self.env.items(), *self.headers.items()):
+            if _SECRET.search(name):
+                try:
+                    value = _expand(value)
+                except LookupError:
+                    continue
+                yield value
+                for scheme in _SCHEMES:
+                    if value.startswith(scheme):
+                        yield value.removeprefix(scheme).strip()
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, str):
+        return _expand(value)
+    if isinstance(value, Mapping):
+        return {name: _expanded(each) for name, each in value.items()}
+    return [_expanded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _expand(text: str) -> str:
+    def replace(found: re.Match[str]) -> str:
+        value = os.environ.get(found[1]) or found[2]
+        if value is None:
+            raise LookupError(f"The variable {found[1]} is not set in the environment.")
+        return value
+
+    return _VARIABLE.sub(replace, text)
+
+
+class McpJson(NamedTuple):
+    """What a ``.mcp.json`` says."""
+
+    servers: dict[str, dict[str, Any]]
+    problems: tuple[str, ...] = ()
+    """Sentences about what cannot be used; other programs use the file too, so it keeps nothing from starting."""
+
+
+def read_mcp_json(path: Path) -> McpJson:
+    """Read the servers of a project's file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return McpJson({})
+    except OSError as error:
+        return McpJson({}, (f"{path}: the file cannot be read: {error.strerror}.",))
+    if len(data) > _LARGEST:
+        return McpJson({}, (f"{path}: the file is larger than {_LARGEST:,} bytes, so its servers are not used.",))
+    try:
+        content = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        why = f": {error}" if isinstance(error, json.JSONDecodeError) else ""
+        return McpJson({}, (f"{path}: not valid JSON{why}. Its servers are not used.",))
+    named = content.get("mcpServers") if isinstance(content, dict) else None
+    if not isinstance(named, dict):
+        return McpJson({}, (f'{path}: there is no table "mcpServers", so no server is used.',))
+    servers: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for name, given in named.items():
+        kept, why = _checked(given)
+        if why:
+            problems.append(f"{path}: the server {name[:100]!r} is not used: {why}.")
+        else:
+            servers[name] = kept
+    return McpJson(servers, tuple(problems))
+
+
+def _checked(given: Any) -> tuple[dict[str, Any], str]:
+    """Return what is known of a definition, without what only other programs know; or what is wrong with it."""
+    if not isinstance(given, dict):
+        return {}, "it is not a table"
+    if given.get("type", "stdio") not in ("stdio", "http", "streamable-http"):
+        return {}, f"its type {str(given['type'])[:100]!r} is not supported; use http (streamable HTTP) or stdio"
+    kept = {key: value for key, value in given.items() if key in McpServer.model_fields}
+    try:
+        McpServer.model_validate(kept)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        text = str(first["msg"]).removeprefix("Value error, ")
+        return {}, f"{where}: {text[0].lower()}{text[1:]}" if where else text
+    return kept, ""

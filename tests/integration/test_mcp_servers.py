@@ -1,0 +1,88 @@
+"""Cells call the tools of MCP servers: real servers, real kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings.model import load_settings
+from tests.integration.sessions import Opened, Watched
+from tests.servers import configure, friendly, plain
+from tests.waiting import wait_for
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def open_with(home: Path, project: Path) -> Iterator[Open]:
+    """Opens a session with these servers in the user's configuration."""
+    opened: list[Opened] = []
+
+    def make(**servers: dict[str, Any]) -> Opened:
+        configure(home, **servers)
+        session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=(store := Watched()))
+        session.start()
+        opened.append(Opened(session, store))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.session.close()
+
+
+def test_a_cell_calls_a_tool_and_keeps_its_result(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    assert it.run('said = echo.say(text="hi")', "said + '!'").text == "'hi!'\n"
+
+
+def test_a_server_is_started_when_it_is_first_used_and_is_no_variable(open_with: Open) -> None:
+    it = open_with(echo=plain("exit"))
+    assert "echo" in it.run("echo").text
+    assert it.session.kernel.variables() == []
+    assert "could not be started: it exited with code 1 (there is no key)" in it.run("echo.say").text
+
+
+def test_results_are_values(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    it.run("first, second, third, fourth = echo.parts()")
+    assert it.value("first, second, third, bytes(third)[:4], third.mime, fourth") == (
+        "({'n': 1}, 'words', <picture image/png, 70 bytes>, b'\\x89PNG', 'image/png', b'\\x00\\x01\\x02')"
+    )
+    assert [record.attrs["mime"] for record in it.store.records if record.tag == tags.DISPLAY] == ["image/png"]
+
+
+def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    assert "ToolFailed: echo.add was not called. The argument a is wrong: 'x' is not of type 'number'." in it.run("echo.add('x')").text
+    assert "An argument has a object in it" in it.run("echo.add(object())").text
+    assert it.run("echo.add(2, from_='here')").text == "{'result': 3}\n"
+
+
+def test_an_error_of_a_tool_is_an_exception_with_its_text(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    it.run("try:\n    echo.fail()\nexcept ToolFailed as error:\n    text = str(error)")
+    assert it.value("text") == repr("It \x1b[31mfailed\x1b[0m [bold]on purpose[/]")
+
+
+def test_a_server_of_the_sdk_works(open_with: Open) -> None:
+    it = open_with(**{"my-friend": {**friendly(), "env": {"PYTHONPATH": str(Path(__file__).parents[2])}}})
+    assert it.value("my_friend.add(1), my_friend.cities('Norway')[0]['country']") == "(3, 'Norway')"
+
+
+def test_servers_end_with_the_session(open_with: Open) -> None:
+    from tests.waiting import alive, descendants
+
+    it = open_with(echo=plain("deaf"))
+    it.run("echo.say('x')")
+    import os
+
+    server = next(pid for pid in descendants(os.getpid()) if b"plain.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    it.session.close()
+    wait_for(lambda: not alive(server))

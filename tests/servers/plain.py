@@ -1,0 +1,98 @@
+"""An MCP server over stdin and stdout in plain Python. Its first argument says how it behaves, its second one which tools it has (JSON)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string", "description": "What to say"}}, "required": ["text"]}
+READS = {"readOnlyHint": True}
+TOOLS: list[dict[str, Any]] = [
+    {"name": "say", "description": "Say a text.\nIt comes back as it is.", "inputSchema": TEXT, "annotations": READS},
+    {"name": "write", "description": "Write a text.", "inputSchema": TEXT},
+    {"name": "parts", "description": "Return several things.", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "fail", "description": "Fail.", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "sleep", "description": "Never answer.", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "die", "description": "End the server.", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "flood", "description": "Return a lot.", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "change", "description": "Change the tools.", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "add", "description": "Add numbers.", "annotations": READS, "inputSchema": {
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number", "default": 1}, "from": {"type": "string"}},
+        "required": ["a"],
+    }},
+]  # fmt: skip
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def send(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def text(said: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": said}], **more}
+
+
+def call(name: str, given: dict[str, Any], tools: list[dict[str, Any]]) -> dict[str, Any]:
+    if name == "parts":
+        blob = {"uri": "file:///a", "mimeType": "application/x-thing", "blob": "AAEC"}
+        return {
+            "content": [
+                {"type": "text", "text": '{"n": 1}'},
+                {"type": "text", "text": "words"},
+                {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+                {"type": "resource", "resource": blob},
+            ]
+        }
+    if name == "fail":
+        return text("It \x1b[31mfailed\x1b[0m [bold]on purpose[/]", isError=True)
+    if name == "die":
+        os._exit(3)
+    if name == "flood":
+        for _ in range(1024):
+            sys.stdout.write("x" * 1024 * 1024)
+    if name == "add":
+        return text("", structuredContent={"result": given["a"] + given.get("b", 1)})
+    if name == "change":
+        tools.append({**tools[0], "name": "new"})
+        send({"method": "notifications/tools/list_changed"})
+    return text(given.get("text", "done"))
+
+
+def main() -> None:
+    behaviour, tools = sys.argv[1], json.loads(sys.argv[2]) or TOOLS
+    print("the server writes to stderr", file=sys.stderr, flush=True)
+    if behaviour == "hang":
+        time.sleep(1000)
+    if behaviour == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if behaviour == "exit":
+        sys.exit("there is no key")
+    if behaviour == "noise":
+        print("Welcome to the server!", flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method, number = message["method"], message.get("id")
+        if method == "initialize":
+            info = {"name": "plain", "version": "1", "title": "A plain \x1b[31mserver"}
+            send({"id": number, "result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}})
+        elif method == "tools/list":
+            send({"id": number, "result": {"tools": tools}})
+        elif method == "tools/call":
+            if message["params"]["name"] != "sleep":
+                result = call(message["params"]["name"], message["params"].get("arguments", {}), tools)
+                send({"id": number, "result": result})
+        elif method == "notifications/cancelled":
+            print(f"cancelled {message['params']['requestId']}", file=sys.stderr, flush=True)
+        elif number is not None:
+            send({"id": number, "error": {"code": -32601, "message": f"no method {method}"}})
+    if behaviour == "deaf":
+        time.sleep(1000)
+
+
+if __name__ == "__main__":
+    main()
