@@ -20,6 +20,8 @@ PAGE = 4096
 CHUNK = 256 * 1024
 """Bytes that are compared or copied at a time; they fit into a processor's cache."""
 
+_MADV_DONTNEED = 4
+
 _UNWRITTEN = b"\x80\xa0\xa1"
 """The highest bytes of a page's entry: present, anonymous, shared with another process; or still the page of a file, or of zeros."""
 _WRITTEN = re.compile(b"[^" + re.escape(_UNWRITTEN) + b"]+")
@@ -158,9 +160,16 @@ class OtherProcess:
         return any(self._differs(here.start, here.end - here.start) for here in chunks(span))
 
     def copy(self, span: Span, to: int) -> None:
-        """Copy a part of its memory to an address of ours."""
+        """Copy a part of its memory to an address of ours. If that fails, what was there may be lost."""
+        self._drop(to, span.end - span.start)
         for here in chunks(span):
             self._read(here.start, to + here.start - span.start, here.end - here.start)
+
+    def _drop(self, start: int, size: int) -> None:
+        """Give the pages back that will be overwritten: Linux would copy each page that is shared with a checkpoint first, which takes four times as long."""
+        first, last = -(-start // PAGE) * PAGE, (start + size) // PAGE * PAGE
+        if last - first >= CHUNK:
+            self._c.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)  # slower if that fails
 
     def _differs(self, start: int, size: int) -> bool:
         self._read(start, ctypes.addressof(self._buffer), size)

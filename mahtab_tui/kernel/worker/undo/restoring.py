@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple
 
 from ..limits import within
@@ -14,7 +15,7 @@ from .checkpoint import Checkpoint
 from .comparing import Roots, StateRequest, States, Survey, walk
 from .graph import Graph
 from .kinds import Kinds
-from .memory import OtherProcess, Span
+from .memory import OtherProcess, Span, UnreadableMemoryError
 from .outside import NotRestored
 from .part import Apply
 from .tables import Block, block_of
@@ -126,29 +127,46 @@ def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
     return [part for span in spans for part in other.in_use(span) if other.differs(part)]
 
 
-def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:
-    """Put everything in place. If a step raises an exception, reverse all steps and raise it."""
+def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None) -> None:
+    """Put everything in place. If a step raises an exception, reverse all steps and raise it.
+
+    checkpoint: of the state to restore. now: of the state as it is.
+    """
     ready = plan.beside + within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
     before = dict(namespace)
     done: list[Apply] = []
+    copied = False
     try:
         for apply, take_back in ready:
             done.append(take_back)
             apply()
+        pieces = list(_pieces(plan.copies))
         if checkpoint is not None:
             other = OtherProcess(checkpoint.pid)
-            for copy in plan.copies:
-                block = block_of(copy.array)
-                if block is None or block.size != copy.block.size:
-                    raise ValueError("an array has another size than it had")
-                for span in copy.spans:
-                    other.copy(span, block.address + span.start - copy.block.address)
+            copied = True
+            for there, here in pieces:
+                other.copy(there, here.start)
         _put_names(namespace, plan.names)
     except BaseException:
+        if copied and now is not None:
+            other = OtherProcess(now.pid)
+            for _, here in pieces:
+                with contextlib.suppress(UnreadableMemoryError):
+                    other.copy(here, here.start)
         for take_back in reversed(done):
             take_back()
         _put_names(namespace, before)
         raise
+
+
+def _pieces(copies: list[Copy]) -> Iterator[tuple[Span, Span]]:
+    """Yield what to copy: where it is in the checkpoint, and where here."""
+    for copy in copies:
+        block = block_of(copy.array)
+        if block is None or block.size != copy.block.size:
+            raise ValueError("an array has another size than it had")
+        moved = block.address - copy.block.address
+        yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 
 
 def _steps(graph: Graph, value: Any, values: list[list[Any]]) -> Iterable[tuple[Apply, Apply]]:

@@ -198,7 +198,7 @@ class UndoHistory:
         patched = [patch._replace(then=patch.held.get(patch.attribute, MISSING)) for each in gone for patch in each.patches]
         self._keep(before, touched_names(gone), patched)
         try:
-            carry_out(plan, self._namespace, checkpoint)
+            carry_out(plan, self._namespace, checkpoint, before.checkpoint)
         except BaseException:
             self._redo.pop()
             self._ended += before.end()
@@ -214,7 +214,7 @@ class UndoHistory:
         before, gone = self._redo[-1]
         plan = self._planner().plan(before, [before])
         told = self._told(plan)
-        carry_out(plan, self._namespace, before.checkpoint)
+        carry_out(plan, self._namespace, before.checkpoint, self._checkpoint_for(gone[0], gone))
         plan.graph.forget_weak_references()
         self._redo.pop()
         self._ended += before.end()

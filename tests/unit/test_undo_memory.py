@@ -1,0 +1,75 @@
+"""The memory of arrays is put back from a forked process, whole or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.worker.undo.graph import Graph
+from mahtab_tui.kernel.worker.undo.kinds import Kinds
+from mahtab_tui.kernel.worker.undo.memory import PAGE, Span, UnreadableMemoryError
+from mahtab_tui.kernel.worker.undo.restoring import Copy, Plan, carry_out
+from mahtab_tui.kernel.worker.undo.tables import block_of
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="only Linux tells what another process's memory holds")
+SIZE = 1_000_003
+Forked = Callable[[], Any]
+
+
+@pytest.fixture
+def forked() -> Iterator[Forked]:
+    """Makes processes that stay as this one is."""
+    pids: list[int] = []
+
+    def fork() -> Any:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        pids.append(pid)
+        return SimpleNamespace(pid=pid)
+
+    yield fork
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def filled(byte: bytes) -> Any:
+    return ctypes.create_string_buffer(byte * SIZE, SIZE)
+
+
+def plan_of(*arrays: Any) -> Plan:
+    """Put back all of the arrays' memory."""
+    blocks = [(array, block) for array in arrays if (block := block_of(array)) is not None]
+    copies = [Copy(array, block, [Span(block.address, block.address + block.size)]) for array, block in blocks]
+    return Plan({}, [], copies, [], [], [], {}, Graph(Kinds({})))
+
+
+def test_memory_is_put_back_to_its_last_byte(forked: Forked) -> None:
+    """Also where it does not begin at a page."""
+    guarded = ctypes.create_string_buffer(SIZE + 2 * PAGE)
+    inside = (ctypes.c_char * SIZE).from_buffer(guarded, 17)
+    inside.raw = b"a" * SIZE
+    then = forked()
+    guarded.raw = b"+" * len(guarded)
+    carry_out(plan_of(inside), {}, then, forked())
+    assert inside.raw == b"a" * SIZE
+    assert set(guarded.raw[:17] + guarded.raw[17 + SIZE :]) == {ord("+")}
+
+
+def test_if_a_part_cannot_be_read_all_is_as_it_was(forked: Forked) -> None:
+    first = filled(b"a")
+    then = forked()
+    first.raw = b"b" * SIZE
+    second = filled(b"c")
+    later = ctypes.create_string_buffer(2**24)  # of its own pages, which the forked process lacks
+    with pytest.raises(UnreadableMemoryError):
+        carry_out(plan_of(first, later, second), {}, then, forked())
+    assert (first.raw, second.raw) == (b"b" * SIZE, b"c" * SIZE)
+    assert not any(later.raw)
