@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.fitting import with_short_outputs
 from mahtab_tui.agent.host import EarlierMessage
-from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry, tool_entry
+from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, answer_entry, cell_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
 
@@ -18,6 +18,10 @@ _ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool)((?:
 """A record of a cell or of a tool call. Output cannot imitate one, because it is defused."""
 _OF = re.compile(r" (cell|call)=\"([\d.]+)\"")
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
+_VARIABLE_LINES = re.compile(r"(?<=^<variables>\n).*?(?=\n</variables>$)", re.DOTALL | re.MULTILINE)
+_ATTACHMENT = re.compile(r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL)
+_OF_VARIABLE = re.compile(r" label=\"\$(\w+)\"")
+_OF_CELLS = re.compile(r" label=\"@cell:([0-9]+)(?:-([0-9]+))?")
 _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _TICKS = re.compile("`{3,}")
 
@@ -111,7 +115,7 @@ def _rest(message: KeptMessage, left_out: LeftOut) -> str:
 def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
     """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
-    context = _EMPTY.sub("", _without_cells(message.context, left_out)).strip()
+    context = _EMPTY.sub("", _without_cells(_without_private(message.context, left_out), left_out)).strip()
     if left_out.replaced(entry):
         return prompts.render_context([], "".join(found[0] for found in _ELEMENT.finditer(context)).strip())
     if entry in left_out:
@@ -143,7 +147,7 @@ def _without_cells(text: str, left_out: LeftOut) -> str:
         of = _OF.search(element[2])
         entry = "" if of is None else cell_entry(int(of[2])) if of[1] == "cell" else tool_entry(of[2])
         if not entry or entry not in left_out:
-            return element[0]
+            return _told_element(element, entry, left_out)
         taken.append(entry)
         return ""
 
@@ -151,6 +155,32 @@ def _without_cells(text: str, left_out: LeftOut) -> str:
     if rest.strip() or all(left_out.replaced(entry) for entry in taken):
         return rest
     return prompts.TAKEN_OUT
+
+
+def _told_element(element: re.Match[str], entry: str, left_out: LeftOut) -> str:
+    """Return the record of a cell or call as it is told: without code and output of a cell that uses a private variable."""
+    if not left_out.held_back(entry) or element[1] == "assistant-repl-in":
+        return element[0]
+    return f"{HELD_BACK}\n" if element[1].endswith("out") else ""
+
+
+def _without_private(context: str, left_out: LeftOut) -> str:
+    """Return a question's context without what it tells of variables that are private now."""
+    if not left_out.private:
+        return context
+
+    def attachment(found: re.Match[str]) -> str:
+        variable, cells = _OF_VARIABLE.search(found[1]), _OF_CELLS.search(found[1])
+        numbers = range(int(cells[1]), min(int(cells[2] or cells[1]), int(cells[1]) + 100) + 1) if cells else ()
+        private = (variable and variable[1] in left_out.private) or any(left_out.held_back(cell_entry(number)) for number in numbers)
+        return prompts.PRIVATE_ATTACHMENT if private else found[0]
+
+    def line(written: str) -> str:
+        name = written.partition(":")[0]
+        return f"{name}: private" if name in left_out.private else written
+
+    context = _VARIABLE_LINES.sub(lambda found: "\n".join(map(line, found[0].split("\n"))), context)
+    return _ATTACHMENT.sub(attachment, context)
 
 
 def _fenced(code: str) -> str:

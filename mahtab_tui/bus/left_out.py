@@ -1,9 +1,12 @@
-"""Keeps track of the entries that the user has hidden from the model, or replaced."""
+"""Keeps track of what the model is not told: entries that the user has hidden or replaced, and cells that use private variables."""
 
 from __future__ import annotations
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
+
+HELD_BACK = "[Held back: this cell uses a variable that the user keeps private.]"
+"""Told instead of the output of a cell that uses a private variable."""
 
 
 def cell_entry(cell: int) -> str:
@@ -55,6 +58,10 @@ class LeftOut:
         """Names of the code blocks that ran, to the names of their cells."""
         self._hidden: set[str] = set()
         self._replaced: set[str] = set()
+        self.private: set[str] = set()
+        """The names of private variables."""
+        self._uses: dict[str, set[str]] = {}
+        """Cells by their entries, with the private variables that they use."""
 
     def fold(self, record: Record) -> None:
         if isinstance(record, records.Hide):
@@ -62,13 +69,23 @@ class LeftOut:
         elif isinstance(record, records.Replace):
             names = list(self._entries)
             self._replaced.update(names[names.index(record.entry) if record.entry in self._entries else 0 :])
+        elif isinstance(record, records.Private):
+            (self.private.add if record.private else self.private.discard)(record.name)
+            for cell in record.cells:
+                self._uses.setdefault(cell_entry(cell), set()).add(record.name)
         elif name := entry_of(record):
             self._entries.setdefault(name)
+            if isinstance(record, records.ReplOut) and record.private:
+                self._uses.setdefault(name, set()).update(record.private)
             if isinstance(record, records.AssistantReplIn) and record.block is not None:
                 self._ran[code_entry(record.turn, record.step, record.block)] = name
 
     def __bool__(self) -> bool:
-        return bool(self._hidden or self._replaced)
+        return bool(self._hidden or self._replaced or self.private)
+
+    def held_back(self, entry: str) -> bool:
+        """Return whether an entry is a cell that uses a private variable."""
+        return not self.private.isdisjoint(self._uses.get(entry, ()))
 
     def __contains__(self, entry: str) -> bool:
         return entry in self._hidden or entry in self._replaced

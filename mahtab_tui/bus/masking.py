@@ -12,6 +12,7 @@ from typing import Any
 
 from mahtab_tui.bus.covering import MASK, between, covered
 from mahtab_tui.bus.masked_fields import masked_fields
+from mahtab_tui.bus.private_texts import PrivateTexts
 from mahtab_tui.bus.records import Record, Stream, record_of
 from mahtab_tui.bus.secret_forms import LONG, Forms, SecretSpan
 
@@ -34,6 +35,8 @@ class Secrets:
 
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
         """configured: returns the keys of the configuration. It is called each time, since they may change; a former key stays a secret."""
+        self.private = PrivateTexts()
+        """Texts of private variables, which models and agents do not get, but the user does."""
         self._configured = configured
         self._known: dict[str, None] = {}
         self._forms = Forms(())
@@ -48,6 +51,16 @@ class Secrets:
         """Return the text with `MASK` in place of each secret. Line ends within a secret stay."""
         return covered(text, self.spans(text))
 
+    def told(self, text: str) -> str:
+        """Return the text as models and agents get it: without secrets, and without texts of private variables."""
+        text = self.mask(text)
+        return covered(text, self.private.spans(text))
+
+    @property
+    def hides_something(self) -> bool:
+        """Whether `told` may change a text."""
+        return bool(self.forms.secrets or self.private)
+
     def spans(self, text: str) -> list[SecretSpan]:
         """Return where the secrets stand in a text."""
         return self.forms.spans(text)
@@ -55,6 +68,11 @@ class Secrets:
     def masked(self, value: Any) -> Any:
         """Return a JSON value with the secrets in its texts masked. Keys of dicts and identifying values stay."""
         return _masked(value, self.forms)
+
+    def told_value(self, value: Any) -> Any:
+        """Return a JSON value as models and agents get it."""
+        value = self.masked(value)
+        return _masked(value, self.private) if self.private else value
 
     def record(self, record: Record) -> Record:
         """Return a record with the secrets masked."""
@@ -159,7 +177,7 @@ def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _masked(value: Any, forms: Forms, name: str = "", *, keys: bool = False) -> Any:
+def _masked(value: Any, forms: Forms | PrivateTexts, name: str = "", *, keys: bool = False) -> Any:
     if isinstance(value, str):
         return value if name in _STRUCTURE else covered(value, forms.spans(value, words=name not in _NAMES))
     if isinstance(value, dict):

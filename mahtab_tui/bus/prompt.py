@@ -57,7 +57,7 @@ class PromptHandler(logging.Handler):
     def take(self, record: Record) -> None:
         self.left_out.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
-        if not isinstance(record, records.Hide | records.Replace) and (of_agent or not isinstance(record, _MESSAGES)):
+        if not isinstance(record, records.Hide | records.Replace | records.Private) and (of_agent or not isinstance(record, _MESSAGES)):
             self._remember(record)
 
     def _remember(self, record: Record) -> None:
@@ -78,7 +78,8 @@ class PromptHandler(logging.Handler):
             rewritten = isinstance(record, records.ReplOut) and record.rewritten
             text = told_output(record.text, rewritten=rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
-            room -= 0 if entry_of(record) in self.left_out else len(element) + 1
+            entry = entry_of(record)
+            room -= 0 if entry in self.left_out or self.left_out.held_back(entry) else len(element) + 1
             if room < 0:
                 break
             elements.append(element)

@@ -35,6 +35,7 @@ NOTICE = "notice"
 SUMMARY = "summary"
 SESSION = "session"
 HIDE = "hide"
+PRIVATE = "private"
 REPLACE = "replace"
 PIN = "pin"
 SKILL = "skill"
@@ -89,6 +90,7 @@ ROUTES: Mapping[str, Route] = {
     # They decide which other records are in the prompt.
     HIDE: Route(display=True, prompt=True, store=True),
     REPLACE: Route(display=True, prompt=True, store=True),
+    PRIVATE: Route(display=True, prompt=True, store=True),
     PIN: Route(display=True, prompt=False, store=True),
     SKILL: Route(display=True, prompt=False, store=True),
     UNDO: Route(display=True, prompt=True, store=True),

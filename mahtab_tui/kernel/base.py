@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
-from mahtab_tui.kernel.values import CellResult, Display, Origin, OutputKind, Variable
+from mahtab_tui.kernel.values import CellResult, Display, Origin, OutputKind, PrivateUse, Variable
 
 OnOutput = Callable[[OutputKind, str], None]
 
@@ -165,6 +165,9 @@ class Kernel(Protocol):
 
     def variables(self) -> list[Variable]:
         """All names of the namespace. Works while a cell runs. No code of the user's classes runs."""
+
+    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        """Tell where some variables show, and which of them each code can reach. Works while a cell runs. No code of the user's classes runs."""
 
     def inspect(self, name: str) -> Detail:
         """Describe one variable. Works while a cell runs. Raises `KernelError` if there is no such name."""

@@ -28,7 +28,7 @@ from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, Restoration, UndoStep
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import CellResult, Origin, Status, Variable
+from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker import detail as description
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
@@ -169,6 +169,11 @@ class InProcessKernel:
 
     def variables(self) -> list[Variable]:
         return checked(list[Variable], self._executor.watch.listing())
+
+    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        from mahtab_tui.kernel.worker.private_use import private_use
+
+        return checked(PrivateUse, private_use(self._namespace, names, codes))
 
     def inspect(self, name: str) -> Detail:
         described: Future[dict[str, Any]] = Future()

@@ -13,7 +13,7 @@ from mahtab_tui.bus.secret_forms import SecretSpan
 from mahtab_tui.kernel.base import Kernel, KernelHost, KernelInfo, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile, UndoStep
-from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, Variable
+from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, PrivateUse, Variable
 
 
 class MaskedKernel:
@@ -75,6 +75,9 @@ class MaskedKernel:
 
     def variables(self) -> list[Variable]:
         return [self._variable(variable) for variable in self.inner.variables()]
+
+    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        return self.inner.private_use(names, codes)
 
     def inspect(self, name: str) -> Detail:
         found, mask = self.inner.inspect(name), self._secrets.mask

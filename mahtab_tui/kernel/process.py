@@ -14,7 +14,7 @@ from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.launch import cloudpickle_folder, environment, find_interpreter
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.told import UndoAnswer, checked
-from mahtab_tui.kernel.values import CellResult, Origin, Status, Variable
+from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import existing_folder, moved
 
@@ -28,6 +28,7 @@ CLOSED = "The session was closed."
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
+PRIVATE_TIMEOUT = 15.0
 LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
@@ -160,6 +161,10 @@ class ProcessKernel:
 
     def variables(self) -> list[Variable]:
         return checked(list[Variable], self._needed_worker().request("variables", VARIABLES_TIMEOUT))
+
+    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        told = self._needed_worker().request("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes))
+        return checked(PrivateUse, told)
 
     def inspect(self, name: str) -> Detail:
         return checked(Detail, self._needed_worker().request("inspect", INSPECT_TIMEOUT, name=name))

@@ -41,7 +41,8 @@ class Variable:
     kind: VariableKind
 
     @property
-    def private(self) -> bool:
+    def underscored(self) -> bool:
+        """Whether its name begins with ``_``: it is hidden in lists."""
         return self.name.startswith("_")
 
 
@@ -57,6 +58,18 @@ class Change:
     """As it is after the change; None if it was deleted."""
     before: Variable | None = None
     """As it was before the change, for an undo; otherwise None."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateUse:
+    """Where some variables, which the user has marked as private, show."""
+
+    aliases: tuple[str, ...]
+    """Other names of the same objects."""
+    texts: tuple[str, ...]
+    """Texts in their values, as far as they are long enough to be recognised, and not too many."""
+    used: tuple[tuple[str, ...], ...]
+    """For each code, the variables that it can reach."""
 
 
 @dataclass(frozen=True, slots=True)

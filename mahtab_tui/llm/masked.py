@@ -1,4 +1,4 @@
-"""Masks the session's secrets in messages to models."""
+"""Masks the session's secrets, and texts of private variables, in messages to models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def masked_messages(messages: Sequence[Message], secrets: Secrets) -> list[Message]:
-    """Return the messages; those with secrets are replaced by masked copies."""
-    if not secrets.forms.secrets:
+    """Return the messages; those with secrets or private texts are replaced by masked copies."""
+    if not secrets.hides_something:
         return list(messages)
     return [_masked(message, secrets) for message in messages]
 
@@ -28,9 +28,9 @@ def _masked(message: Message, secrets: Secrets) -> Message:
 def _content(content: Any, secrets: Secrets) -> Any:
     """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the model wrote itself."""
     if isinstance(content, str):
-        return secrets.mask(content)
+        return secrets.told(content)
     if isinstance(content, list):
         return [_content(block, secrets) for block in content]
     if isinstance(content, dict) and isinstance(content.get("text"), str):
-        return {**content, "text": secrets.mask(content["text"])}
+        return {**content, "text": secrets.told(content["text"])}
     return content

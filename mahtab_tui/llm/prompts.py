@@ -68,6 +68,8 @@ TOO_MANY_CALLS = "Not called: one question may make {calls} tool calls. Answer w
 STOPPED_ANSWER = "[The person stopped this answer here.]"
 FAILED_ANSWER = "[This answer was cut off by an error.]"
 EMPTY_ANSWER = "[An empty answer.]"
+PRIVATE_ATTACHMENT = "[Not attached: it is private.]"
+_PRIVATE = "Of private variables you are not told what is in them. Do not overwrite them; code that uses one runs only if the person allows it."
 TAKEN_OUT = "[The person has taken this out of the conversation.]"
 
 PICTURE = 'The picture "{name}":'
@@ -200,11 +202,13 @@ def suggestion_request(text: str, variables: Sequence[Variable], python: bool) -
 
 
 def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:
-    """Format one line for each variable, ``name: type = summary``; functions and modules last, private names omitted."""
-    shown = sorted((v for v in variables if not v.private), key=lambda v: v.kind != "data")
+    """Format one line for each variable, ``name: type = summary``; functions and modules last, names that begin with ``_`` omitted."""
+    shown = sorted((v for v in variables if not v.underscored), key=lambda v: v.kind != "data")
     lines = [_line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}") for v in shown[:max_vars]]
     if len(shown) > max_vars:
         lines.append(f"… and {len(shown) - max_vars} more")
+    if any(v.type == "private" for v in shown):
+        lines.append(_PRIVATE)
     return "\n".join(lines)
 
 

@@ -44,7 +44,7 @@ def text(contents: PlaceInfo, mode: Literal["private", "shared"]) -> str:
 
 
 def _shown(contents: PlaceInfo) -> list[Variable]:
-    return [variable for variable in contents.variables if not variable.private]
+    return [variable for variable in contents.variables if not variable.underscored]
 
 
 def _listed(rows: Sequence[str]) -> list[str]:

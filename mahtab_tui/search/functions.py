@@ -41,7 +41,7 @@ class FunctionModel:
         return None
 
     async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
-        sent = [{"role": message.role, "content": self._secrets.mask(message.content)} for message in messages]
+        sent = [{"role": message.role, "content": self._secrets.told(message.content)} for message in messages]
         if inspect.iscoroutinefunction(self._function):
             said = await self._function(sent)
         else:

@@ -15,7 +15,9 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures
 from mahtab_tui.kernel.values import CellResult, OutputKind, Status
+from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallDeclined, AgentCallRefused, JoinedAgent
+from mahtab_tui.session.private_names import why_asked
 from mahtab_tui.session.undo import cells_named
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class AgentCalls:
             "renewed": self._renewed,
             "inside": self._inside,
             "kernel": lambda agent, call, args: asdict(session.kernel.info()),
-            "inspect": lambda agent, call, args: asdict(session.kernel.inspect(str(args["name"]))),
+            "inspect": self._inspect,
         }
 
     def serve(self, agent: JoinedAgent, call: AgentCall, what: str, args: Mapping[str, Any]) -> Any:
@@ -53,23 +55,26 @@ class AgentCalls:
         agent.calls.add(call)
         try:
             self._session.joined_agents.wait_while_paused(agent, call)
-            return self._session.secrets.masked(served(agent, call, args))
+            return self._session.secrets.told_value(served(agent, call, args))
         except KernelError as error:
-            raise AgentCallRefused(self._session.secrets.mask(str(error))) from None
+            raise AgentCallRefused(self._session.secrets.told(str(error))) from None
         finally:
             agent.calls.discard(call)
 
     def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session, code, timeout, changed = self._session, self._checked(agent, str(args["code"])), args.get("timeout"), False
         request = session.joined_agents.new_call()
-        if session.approval != "auto" and not agent.trusted:
+        used = session.private.uses(code)
+        if used or (session.approval != "auto" and not agent.trusted):
             why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
+            why = why_asked(used, agent.name) if used else why
             try:
                 approved = session.joined_agents.approved(agent, call, request, code, why=why)
             except AgentCallDeclined as error:
                 return {"declined": str(error)}
             changed, code = approved != code, approved
-        run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), follow=bool(args.get("follow")))
+        follow = bool(args.get("follow")) and not session.private.names  # pieces of output cannot be checked for private texts
+        run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), used, follow=follow)
         return {**run.answer(), "edited": code if changed else ""}
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
@@ -119,6 +124,13 @@ class AgentCalls:
         self._session.kernel.execute(code, cell=0, origin="assistant", on_output=lambda kind, text: None)
         return None
 
+    def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
+        session, name = self._session, str(args["name"])
+        session.private.refresh()
+        if session.private.hides(name):
+            raise AgentCallRefused(f"{name} is private: the user does not tell what is in it.")
+        return asdict(session.kernel.inspect(name))
+
     def _inside(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session
         finished = session.cells.finished_since(agent.told)
@@ -127,12 +139,15 @@ class AgentCalls:
         others = [cell for cell in finished if cell.party != agent.name and cell_entry(cell.cell) not in session.turns.left_out]
         return {
             "kernel": asdict(session.kernel.info()),
-            "variables": [asdict(variable) for variable in session.kernel.variables()],
+            "variables": [asdict(variable) for variable in session.private.variables()],
             "cells": agent.cells,
             "busy": agent.busy,
             "alive": time.monotonic() - agent.since,
-            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in others],
+            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {self._first_line(cell)}" for cell in others],
         }
+
+    def _first_line(self, cell: FinishedCell) -> str:
+        return "uses a private variable" if self._session.private.hides_cell(cell.cell) else first_line(cell.code)
 
     def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
         """Ask the user about an action on the environment, which always needs approval. Raises `AgentCallDeclined` and `AgentCallRefused`."""
@@ -153,10 +168,20 @@ class _Run:
     """One cell of an agent in the session's queue."""
 
     def __init__(
-        self, session: Session, agent: JoinedAgent, call: AgentCall, request: str, code: str, timeout: float | None, *, follow: bool
+        self,
+        session: Session,
+        agent: JoinedAgent,
+        call: AgentCall,
+        request: str,
+        code: str,
+        timeout: float | None,
+        allowed: tuple[str, ...],
+        *,
+        follow: bool,
     ) -> None:
-        """follow: the agent gets the cell's start and output while it runs."""
+        """allowed: private variables about which the user was asked. follow: the agent gets the cell's start and output while it runs."""
         self._session, self._agent, self._call, self._request, self._code = session, agent, call, request, code
+        self._allowed = allowed
         self._follow = follow
         self._moved = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
@@ -220,13 +245,15 @@ class _Run:
                 bounded=self._bounded,
                 begun=self._begun,
                 listener=self._hear,
+                allowed=self._allowed,
                 guest=agent.colour,
                 call=self._request,
             )
             agent.cells += 1
             agent.busy += result.duration
             self._worker = before if result.status in (Status.KILLED, Status.DIED) else session.kernel.info().pid
-            self._ended = result, pictures(result)
+            told = session.private.told(result)
+            self._ended = told, pictures(told)
         except Exception as error:  # the agent needs an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
             raise

@@ -17,6 +17,7 @@ from mahtab_tui.llm.pictures import MOST, EncodedPicture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
 from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mentions
+from mahtab_tui.session.private_names import PrivateNames
 
 CELL = "cell"
 """``@cell:3`` mentions the pictures that cell 3 has displayed."""
@@ -61,9 +62,11 @@ def shown_nothing(cell: int) -> list[str]:
 class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. It waits for the kernel: never call it on the main thread."""
 
-    def __init__(self, kernel: Kernel, shown: pictures.Shown = shown_nothing) -> None:
+    def __init__(self, kernel: Kernel, shown: pictures.Shown = shown_nothing, private: PrivateNames | None = None) -> None:
+        """private: the variables that are not sent."""
         self._kernel = kernel
         self._shown = shown
+        self._private = private
 
     def chips(self, question: str) -> list[MentionChip]:
         """Preview the attachments of a question. Only the heads of pictures are read, and no command runs."""
@@ -110,6 +113,8 @@ class Attachments:
     def _chip(self, mention: Mention, variables: dict[str, str]) -> MentionChip | None:
         if mention.kind == "command":
             return MentionChip(mention.label, "runs when sent")
+        if mention.kind == "variable" and self._private is not None and self._private.hides(mention.name):
+            return MentionChip(mention.label, "private: not sent", missing=True)
         if mention.kind == "variable":
             return self._chip_of_variable(mention, variables[mention.name]) if mention.name in variables else None
         if self._is_cells(mention):
@@ -143,6 +148,8 @@ class Attachments:
         return MentionChip(mention.label, about) if size is None else MentionChip(mention.label, f"{about}, {size}", picture=True)
 
     def _chip_of_cells(self, mention: Mention) -> MentionChip:
+        if self._private is not None and any(map(self._private.hides_cell, _cells(mention))):
+            return MentionChip(mention.label, "not sent: it uses a private variable", missing=True)
         try:
             found = [data for cell in _cells(mention) for data in self._shown(cell)]
             sizes = [pictures.measured_here(data) for data in found]

@@ -7,7 +7,7 @@ import itertools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records
@@ -19,6 +19,7 @@ from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, Output
 from mahtab_tui.session.changes import change_row, variable_row
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.keeping import Keeping
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.tool_calls import ToolCalls
 
 YOU = "you"
@@ -46,18 +47,23 @@ class FinishedCell(NamedTuple):
 class Cells:
     """Numbers and runs every cell of the session, whoever wrote it."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, keeping: Keeping, tools: ToolCalls, face: Face, *, first: int = 1) -> None:
+    def __init__(
+        self, log: logging.Logger, kernel: Kernel, keeping: Keeping, tools: ToolCalls, private: PrivateNames, face: Face, *, first: int = 1
+    ) -> None:
         """first: the number of the first cell."""
         self._log = log
         self._kernel = kernel
         self._keeping = keeping
         self._tools = tools
+        self._private = private
         self._face = face
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
+        self._used: dict[int, tuple[str, ...]] = {}
+        """The private variables that running cells use."""
         self._alone = threading.Lock()
         """Held by cells of agents and the model that are not nested: they wait for each other before their time limits start."""
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
@@ -81,6 +87,11 @@ class Cells:
     def running(self) -> bool:
         """Whether a cell runs or waits for another one to end."""
         return bool(self._running)
+
+    @property
+    def private_in_use(self) -> tuple[str, ...]:
+        """The private variables that the running cells use."""
+        return tuple(dict.fromkeys(name for names in list(self._used.values()) for name in names))
 
     @property
     def agent_runs(self) -> bool:
@@ -111,17 +122,19 @@ class Cells:
         begun: Callable[[int], None] = lambda cell: None,
         listener: OnOutput | None = None,
         given_up: Callable[[], bool] = lambda: False,
+        allowed: Collection[str] = (),
         **attrs: Any,
     ) -> CellResult:
         """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the model; `guest` of an agent).
 
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
-        called after waiting for another agent's cell; if it returns true, the cell does not run.
+        called after waiting for another agent's cell; if it returns true, the cell does not run. allowed: private variables that it may use, so
+        that its output is told.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
-            return self._run(code, origin, party, limit, nested, bounded, begun, listener, attrs)
+            return self._run(code, origin, party, limit, nested, bounded, begun, listener, allowed, attrs)
 
     def _run(
         self,
@@ -133,6 +146,7 @@ class Cells:
         bounded: BoundedCell | None,
         begun: Callable[[int], None],
         listener: OnOutput | None,
+        allowed: Collection[str],
         attrs: dict[str, Any],
     ) -> CellResult:
         with self._number_lock:
@@ -158,12 +172,14 @@ class Cells:
         whose = origin if guest is None else "agent"
         self._running.append(whose)
         self._parties[cell] = (whose, party)
+        used = self._used[cell] = self._private.uses(code)
         try:
             self._keeping.before("" if nested else code)  # around a nested one, another cell runs
             result = execute() if bounded is None else bounded.run(execute)
         finally:
             self._running.remove(whose)
             del self._parties[cell]
+            del self._used[cell]
             self._keeping.after()
         self.finished.append(FinishedCell(cell, party, code, str(result.status)))
         emit(
@@ -176,9 +192,12 @@ class Cells:
                 kinds=result.kinds,
                 detail=result.detail,
                 frames=tuple((frame.file, frame.line, frame.function, frame.row) for frame in result.frames) or None,
+                private=tuple(name for name in used if name not in allowed) or None,
                 rewritten=result.rewritten,
             ),
         )
+        if used:
+            self._private.refresh()
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
             self._keeping.show()

@@ -14,6 +14,7 @@ from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
+from mahtab_tui.session.private_names import PrivateNames, why_refused
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.server_calls import ServerCalls
@@ -34,6 +35,7 @@ class SessionKernelHost:
         servers: ServerCalls,
         searches: Searches,
         agent: AgentThread,
+        private: PrivateNames,
         *,
         reads_input: bool,
     ) -> None:
@@ -47,6 +49,7 @@ class SessionKernelHost:
         self._servers = servers
         self._searches = searches
         self._agent = agent
+        self._private = private
         self._reads_input = reads_input
         self.inputs: UserRequests[str | None] = UserRequests()
 
@@ -78,7 +81,11 @@ class SessionKernelHost:
         return self._servers.servers()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        if name in ("ask", "rlm") and (used := self._cells.private_in_use):
+            raise RuntimeError(why_refused(f"{name}()", used))
         match name:
+            case "private":
+                return self._mark(str(args["name"]), bool(args["on"]))
             case "ask":
                 return self._ask(str(args["prompt"]))
             case "usage":
@@ -118,6 +125,12 @@ class SessionKernelHost:
             self._searches.end_tools()
         else:
             self._tools.cancel(name)
+
+    def _mark(self, name: str, private: bool) -> None:
+        """Serve `private("…")` in a cell. Raises `RuntimeError`."""
+        if not private and (self._cells.assistant_runs or self._cells.agent_runs):
+            raise RuntimeError("Code of the model or an agent cannot take the mark of a private variable away.")
+        self._private.mark(name, private)
 
     def _ask(self, prompt: str) -> str:
         """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""

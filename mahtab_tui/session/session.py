@@ -33,6 +33,7 @@ from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.preview import QuestionPreview
+from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.rebuilding import Rebuilding
 from mahtab_tui.session.requests import UserRequests
@@ -95,6 +96,8 @@ class Session:
         prompt.resume(past)
         self.broadcast = Broadcast()
         self.kernel: Kernel = MaskedKernel(kernel, self.secrets)
+        self.private = PrivateNames(self.log, self.kernel, self.secrets, prompt.left_out, past)
+        self.log.addHandler(self.private)
         self.profile = Profile(self.log, settings, name)
         self.models = Models(self.log, settings, self.profile, self.kernel)
         self.spending = Spending(lambda: settings.max_usd)
@@ -112,12 +115,13 @@ class Session:
             self.kernel,
             self.keeping,
             tools,
+            self.private,
             face,
             first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
         )
         self.undo = Undo(self.log, self.kernel, self.keeping, self.cells)
         self.branches = Branches(self.log, settings, store, self.kernel, self.cells, self.undo)
-        self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
+        self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures, self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         self.turns = TurnHost(
             self.log,
@@ -130,8 +134,10 @@ class Session:
             self.spending,
             self.attachments,
             self.approvals,
+            self.private,
             past,
             keeps_exchange=not by_program and not no_trace,
+            can_ask=face.can_ask,
         )
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
@@ -141,10 +147,20 @@ class Session:
             from mahtab_tui.session.suggestions import Suggestions
 
             make = partial(self.models.make, suggesting, thinking=False)
-            self._suggestions = Suggestions(self.log, make, self.kernel.variables, self.spending, self.secrets)
+            self._suggestions = Suggestions(self.log, make, self.private.variables, self.spending, self.secrets)
         servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
         self.host = SessionKernelHost(
-            self.log, face, self.secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, reads_input=not by_program
+            self.log,
+            face,
+            self.secrets,
+            self.spending,
+            self.cells,
+            tools,
+            servers,
+            self.searches,
+            self.agent,
+            self.private,
+            reads_input=not by_program,
         )
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
@@ -224,6 +240,14 @@ class Session:
     def pin(self, entry: str, pinned: bool) -> None:
         """Pin an entry to the top of the transcript, or unpin it."""
         emit(self.log, records.Pin(entry=entry, pinned=pinned))
+
+    def mark_private(self, name: str, private: bool) -> None:
+        """Mark a variable as private, on a thread, or take the mark away."""
+
+        def work() -> None:
+            self.private.mark(name, private)
+
+        self._on_thread("Nothing was marked", work)
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Submit an input in place of an earlier one, which is removed from the model's conversation with all after it. The namespace stays.
@@ -365,7 +389,7 @@ class Session:
         """Count what the next question would send. Waits for the kernel, and for the model's package. Raises `KernelError`, `ModelError`."""
         from mahtab_tui.session.context_use import context_use
 
-        return context_use(*self.agent.agent.context_sizes(self.kernel.variables()))
+        return context_use(*self.agent.agent.context_sizes(self.private.variables()))
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""

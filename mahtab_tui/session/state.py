@@ -13,6 +13,7 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
+from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.prompt import PromptHandler, shorten
 from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
@@ -95,21 +96,22 @@ class SessionState(BaseModel):
 
     def summarize_namespace(self, max_vars: int = MAX_VARIABLES) -> str:
         """Return one line per variable: ``name: type = summary``. Runs no code of the objects."""
-        return render_variables(self._open().kernel.variables(), max_vars)
+        return render_variables(self._open().private.variables(), max_vars)
 
     def get_activity_context(self, max_chars: int = 20_000) -> str:
         """Return the newest cells and outputs as XML of at most `max_chars` characters, and how many are left out."""
-        activity = PromptHandler()
+        activity, session = PromptHandler(), self._open()
         for record in self.repl_activity:
-            activity.take(record)
-        return activity.get_context(max_chars)
+            if not session.turns.left_out.held_back(entry_of(record)):
+                activity.take(record)
+        return session.secrets.told(activity.get_context(max_chars))
 
     def save_last_session(self) -> None:
         """Save the last question and its answer for the next session; a failure becomes a notice."""
         last = {message["role"]: message["content"] for message in self.messages}
         if "user" in last:
             try:
-                mask = self._open().secrets.mask
+                mask = self._open().secrets.told
                 save_last_session(mask(last["user"]), mask(last.get("assistant", "")))
             except LastSessionError as error:
                 self._open().notice(str(error), "warning")

@@ -63,7 +63,7 @@ class Suggestions:
             variables = ()
         if self._llm is None:
             self._llm = self._make_llm()
-        llm, request = self._llm, suggestion_request(self._secrets.mask(text), variables, python)
+        llm, request = self._llm, suggestion_request(self._secrets.told(text), variables, python)
         with self._spending.afford(model_name(llm) or llm._llm_type, lambda: worst_cost(llm, (words for _, words in request))):
             whole: AIMessageChunk | None = None
             try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, Execution
 from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.left_out import HELD_BACK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantChat, Notice, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
@@ -20,6 +21,7 @@ from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.private_names import PrivateNames, why_asked
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.review import Reviews
@@ -45,12 +47,14 @@ class TurnHost:
         spending: Spending,
         attachments: Attachments,
         approvals: UserRequests[Decision],
+        private: PrivateNames,
         past: Sequence[Record] = (),
         *,
         keeps_exchange: bool,
+        can_ask: bool,
     ) -> None:
         """past: the records of a resumed session. keeps_exchange: save the last question and answer for the next session, and load those of
-        the previous one."""
+        the previous one. can_ask: whether there is a user who can answer."""
         self.log = log
         self.cancelled = threading.Event()
         self.profile = profile
@@ -64,6 +68,10 @@ class TurnHost:
         self._undo = undo
         self._prompt = prompt
         self._attachments = attachments
+        self._private = private
+        self._allowed: tuple[str, ...] = ()
+        """The private variables about which the user was asked for the code that runs next."""
+        self._can_ask = can_ask
         self._numbers = itertools.count(1 + max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0))
         self._keeps_exchange = keeps_exchange
         self._exchange: tuple[str, str] | None = None
@@ -120,11 +128,13 @@ class TurnHost:
             limit=OUTPUT_LIMIT,
             nested=self._waiting_cells > 0,
             given_up=self.cancelled.is_set,
+            allowed=self._allowed,
             turn=turn,
             step=step,
             block=block,
         )
-        output = result.output if not result.detail else f"{result.output}\n{result.detail}".strip()
+        told = HELD_BACK if self._private.hides_cell(result.cell) else result.output
+        output = told if not result.detail else f"{told}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
         decision = Decision("keep") if ended or not review else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
         if decision.action == "stop":
@@ -134,6 +144,10 @@ class TurnHost:
 
     def decide_alone(self, code: str) -> Decision | str:
         approval = self.profile.approval
+        self._allowed = self._private.uses(code)
+        if self._allowed:
+            why = why_asked(self._allowed, self.party)
+            return why if self._can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
         if approval == "ask":
             return ""
         if approval == "review":
@@ -180,7 +194,7 @@ class TurnHost:
         from mahtab_tui.llm.prompts import render_context
 
         attached = self._attached.pop(turn, "")
-        text = render_context(self._kernel.variables(), self._prompt.get_context(), self._take_prior(), attached)
+        text = render_context(self._private.variables(), self._prompt.get_context(), self._take_prior(), attached)
         self._prompt.clear()
         return text
 
@@ -234,7 +248,7 @@ class TurnHost:
         self._kept = wanted
         try:
             if wanted:
-                save_last_session(*map(self.secrets.mask, self._exchange))
+                save_last_session(*map(self.secrets.told, self._exchange))
             else:
                 forget_last_session()
         except LastSessionError as error:

@@ -33,6 +33,10 @@ def branch_session(path: Path, session: str, copy: str, cell: int) -> Branch:
     fork_session(path, session, copy, before=start)
     store = SqliteStore(path, copy)
     store.append(Branch(f"This session is a branch of {session}, before cell {cell}.", origin=session, copy=copy, cell=cell, time=time.time()))
+    marks = records_of(path, copy, tags.PRIVATE)
+    for mark in records_of(path, session, tags.PRIVATE):  # what is private now is private in its past, too
+        if mark not in marks:
+            store.append(mark)
     store.close()
     return Branch(f"Branch {copy} begins before cell {cell}. /branches lists the branches and switches.", origin=session, copy=copy, cell=cell)
 

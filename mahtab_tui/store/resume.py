@@ -8,12 +8,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, delete_session, fork_session, list_sessions, load_records
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, delete_session, fork_session, list_sessions, load_records, records_of
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
@@ -60,9 +61,11 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
         else:
             own = claim(row.id)
         page = load_records(database(), row.id, limit=TAIL)
+        marks = records_of(database(), row.id, tags.PRIVATE)
     except StoreError as error:
         raise NoSession(str(error)) from None
     past = [record for _, record in page.records]
+    past = [*(mark for mark in marks if mark not in past), *past]  # a mark counts however long ago it was made
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
     if variables and is_kept(row.id):

@@ -60,6 +60,9 @@ class NamespacePort(Protocol):
     def rebuild(self, name: str, why: str) -> None:
         """Bring the cells into the editor that made a variable which is not there. why: a sentence that says why it is not."""
 
+    def mark_private(self, name: str, private: bool) -> None:
+        """Mark a variable as private, so that no model is told what is in it, or take the mark away."""
+
     def run(self, code: str) -> None:
         """Run code as a cell of the user's, so that it appears in the transcript."""
 

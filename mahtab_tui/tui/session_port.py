@@ -112,7 +112,10 @@ class SessionPort:
     def look_inside(self, name: str) -> None:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 
-        self._app.push_screen(InspectorScreen(name, self._session.look(), self.run))
+        self._app.push_screen(InspectorScreen(name, self._session.look(), self.run, private=self._session.private.hides(name)))
+
+    def mark_private(self, name: str, private: bool) -> None:
+        self._session.mark_private(name, private)
 
     def run(self, code: str) -> None:
         self._session.submit("python", code)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel
@@ -113,3 +114,19 @@ def test_a_session_without_a_trace_has_no_branches(open_session: Callable[..., O
         it.session.branches.create()
     with pytest.raises(KernelError, match="keep_namespace is off"):
         open_saved(keep_namespace=False).branches.create()
+
+
+def test_a_private_variable_is_private_in_every_branch_and_however_long_ago_it_was_marked(
+    open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_saved()
+    run(session, "pay = [1]", "pay.append(2)", "private('pay')")
+    id = session.branches.session
+    copy = session.branches.create(2)
+    run(session, *(f"x{number} = {number}" for number in range(5)))
+    monkeypatch.setattr("mahtab_tui.store.resume.TAIL", 5)
+    for each in (copy, id):
+        left_out = LeftOut()
+        for record in resumed_store(find_session(each, None), by_force=each == id)[2]:
+            left_out.fold(record)
+        assert left_out.private == {"pay"}

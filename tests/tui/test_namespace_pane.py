@@ -365,3 +365,20 @@ async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_in
         assert app.session.inbox.idle
         editor.text = ""
         assert await enter_on("big") == ["big is not kept: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."]
+
+
+async def test_a_private_variable_is_marked_and_a_rename_takes_the_mark_along(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(*ROWS)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
+        await pilot.press("alt+p")
+        await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
+        assert app.session.private.names == ["data"]
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: len(app.screen_stack) == 2)
+        await pilot.press("end", "_", "2", "enter")
+        await until(pilot, lambda: app.session.private.names == ["data", "data_2"])
+        await pilot.press("alt+p")
+        await until(pilot, lambda: lines(pilot)[2].startswith("data "))
+        assert app.session.private.names == ["data_2"]

@@ -130,6 +130,7 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "ask",
         "rlm",
         "arlm",
+        "private",
         "usage",
         "load_claude_sessions",
     ]

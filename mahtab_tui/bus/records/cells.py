@@ -62,6 +62,8 @@ class ReplOut(Record):
     """An additional sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
     """The frames of a traceback."""
+    private: tuple[Name, ...] | None = None
+    """The private variables that the code uses, so that a model is not told the output; without those whose output the user has allowed."""
     rewritten: Flag = False
     """Some of the output was overwritten and is not in the text."""
     late: Flag = False

@@ -84,6 +84,17 @@ class Hide(Record):
     hidden: bool = False
 
 
+class Private(Record):
+    """The user marks a variable as private, so that no model is told what is in it, or takes the mark away."""
+
+    tag: ClassVar[str] = tags.PRIVATE
+
+    name: Name
+    private: bool = False
+    cells: tuple[int, ...] = ()
+    """The earlier cells whose code uses it."""
+
+
 class Replace(Record):
     """An entry and all after it are removed from the conversation for good. Text: a sentence."""
 

@@ -80,6 +80,7 @@ class Control:
             "look": lambda frame: self._aside(frame, self._look),
             "complete": lambda frame: self._aside(frame, self._completions),
             "explain": lambda frame: self._aside(frame, self._explanation),
+            "private_use": lambda frame: self._aside(frame, self._private_use),
             "installed": lambda frame: self._aside(frame, _installed),
             "chdir": self._chdir,
             "size": self._size,
@@ -139,6 +140,9 @@ class Control:
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
         return late_import(f"{__package__}.detail").describe(self._namespace, name)
+
+    def _private_use(self, frame: Frame) -> Any:
+        return late_import(f"{__package__}.private_use").private_use(self._namespace, frame["names"], frame["codes"])
 
     def _look(self, frame: Frame) -> Any:
         module = late_import(f"{__package__}.inspection.inspection")

@@ -57,6 +57,17 @@ def table_rows(table: Any, sort: str | int | None = None, descending: bool = Fal
     return late_import(f"{__package__}.inspection.tables.rows").rows_of(table, sort, descending, filters or {})
 
 
+def private(name: str, on: bool = True) -> None:
+    """Mark a variable, by its name, as private: no model is told what is in it. private(name, False) takes the mark away.
+
+    Raises RuntimeError if code of the model or an agent takes a mark away.
+    Example: private("salaries").
+    """
+    if not isinstance(name, str):
+        raise TypeError('private() wants the name of a variable as a string, as in private("df")')
+    Host.call("private", {"name": str(name), "on": bool(on)})
+
+
 def usage() -> str:
     """Return what the models have used and cost: for the session, each question, each search.
 
@@ -94,6 +105,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     ask,
     rlm,
     arlm,
+    private,
     usage,
     load_claude_sessions,
 )

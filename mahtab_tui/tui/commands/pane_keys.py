@@ -38,7 +38,7 @@ PANE_KEYS: tuple[KeyHelp, ...] = (
     KeyHelp("y, n", "When a search asks to make many calls: run them, or don't", "Approval"),
     KeyHelp("delete", "Take back the chosen input", "Queue"),
     KeyHelp("ctrl+s", "Sort by name, type or recency", "Namespace"),
-    KeyHelp("ctrl+t", "Show modules, functions and private names", "Namespace"),
+    KeyHelp("ctrl+t", "Show modules, functions and names with _", "Namespace"),
     KeyHelp("left, right", "Collapse, expand", "Recursion"),
     KeyHelp("ctrl+f", "Search the questions and answers of all calls, collapsed ones too", "Recursion"),
     KeyHelp("t", "Of an open call: its text, or its turns", "Recursion"),

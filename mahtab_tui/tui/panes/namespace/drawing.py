@@ -19,6 +19,9 @@ FADE = 1.0
 """Seconds for which a changed row is highlighted, fading."""
 FADE_STEPS = 5
 
+PRIVATE = "⊘"
+"""Stands before the name of a private variable."""
+
 _EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
 _NO_CHANGES = "Shows what a cell of the model adds, changes and deletes."
 
@@ -47,14 +50,14 @@ class Columns(NamedTuple):
     """0 if there is no room for it."""
 
     @classmethod
-    def of(cls, rows: Sequence[VariableRow], width: int) -> Columns:
-        """Compute the widths for some rows: names and authors as wide as needed, the rest for the value."""
+    def of(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
+        """Compute the widths for some rows: names and authors as wide as needed, the rest for the value. marks: room before the names."""
         seen = rows[:_LOOKED_AT]
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
         room -= time + 1 if time else 0
         by = min(max([3, *(cell_len(row.by) for row in seen)]), max([room // 4, *(cell_len(row.by) for row in seen if row.away)]))
-        name = min(max([6, *(cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
+        name = min(max([6, *(marks + cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room * 2 // 5))
         return cls(name, kind, max(4, room - name - kind - by), by, time)
 
@@ -78,7 +81,8 @@ class NamespaceRows:
 
     def arrange(self) -> None:
         """Lay out again after other variables are shown."""
-        self._columns = Columns.of(self._names.shown, self._width)
+        marks = len(PRIVATE) + 1 if self._names.private else 0
+        self._columns = Columns.of(self._names.shown, self._width, marks)
         self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
 
     def __len__(self) -> int:
@@ -91,9 +95,10 @@ class NamespaceRows:
         columns, palette = self._columns, self._palette
         signs = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         watched = name.name in self._names.watched and not name.sign
+        marks = f"{'● ' * watched}{f'{PRIVATE} ' * (name.name in self._names.private)}"
         spans: list[Span] = [
             (
-                fitted(f"● {name.label}" if watched else name.shown_name, columns.name) + " ",
+                fitted(marks + name.shown_name, columns.name) + " ",
                 palette.muted if name.away else BOLD + signs.get(name.sign, Style.null()),
             ),
             (fitted(name.type, columns.type) + " ", palette.muted),
@@ -126,7 +131,7 @@ class NamespaceRows:
             by = names.difference.by
             return f"{by} has changed no variable." if by else _NO_CHANGES
         if names.hidden:
-            return f"Only modules, functions or private names{' contain this' if names.filter else ''}. Ctrl+T shows them."
+            return f"Only modules, functions or names with _{' contain this' if names.filter else ''}. Ctrl+T shows them."
         return _EMPTY
 
     def title(self, filtering: bool, focused: bool) -> Row:

@@ -28,7 +28,7 @@ class NamespacePane(RowsView, can_focus=True):
         *bindings(VARIABLE_COMMANDS),
         *CURSOR_KEYS,
         Binding("ctrl+s", "sort", "Sort", show=False),
-        Binding("ctrl+t", "specials", "Modules, functions, private", show=False),
+        Binding("ctrl+t", "specials", "Modules, functions, _names", show=False),
     ]
 
     def __init__(self, port: NamespacePort | None = None, *, id: str | None = None) -> None:
@@ -57,7 +57,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def made(self) -> int:
-        """How many variables cells have created, without modules and private names."""
+        """How many variables cells have created, without modules and names that begin with ``_``."""
         return self._rows.made
 
     def _fade(self) -> None:
@@ -148,10 +148,15 @@ class NamespacePane(RowsView, can_focus=True):
     def _act(self, act: Callable[[VariableActions, str], None]) -> None:
         """Perform an action on the variable at the cursor."""
         if (row := self._chosen) is not None and self._port is not None:
-            act(VariableActions(self.app, self._port, self.has), row.name)
+            act(VariableActions(self.app, self._port, self.has, self._rows.private), row.name)
 
     def action_rename(self) -> None:
         self._act(VariableActions.rename)
+
+    def action_mark_private(self) -> None:
+        """Mark the variable at the cursor as private, or take the mark away."""
+        if (row := self._chosen) is not None and self._port is not None:
+            self._port.mark_private(row.name, row.name not in self._rows.private)
 
     def action_delete(self) -> None:
         self._act(VariableActions.delete)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from textual.app import App
 
@@ -16,11 +16,12 @@ from mahtab_tui.tui.port import NamespacePort
 class VariableActions:
     """Renames, deletes and copies."""
 
-    def __init__(self, app: App[object], port: NamespacePort, taken: Callable[[str], bool]) -> None:
-        """taken: returns whether there is a variable with a name."""
+    def __init__(self, app: App[object], port: NamespacePort, taken: Callable[[str], bool], private: Collection[str]) -> None:
+        """taken: returns whether there is a variable with a name. private: names of private variables."""
         self._app = app
         self._port = port
         self._taken = taken
+        self._private = private
 
     def rename(self, name: str) -> None:
         """Ask for a new name, and rename the variable."""
@@ -34,6 +35,8 @@ class VariableActions:
             elif self._taken(unicodedata.normalize("NFKC", new)):
                 self._refuse(f"There is already a variable {new}; nothing was renamed.")
             else:
+                if name in self._private:
+                    self._port.mark_private(unicodedata.normalize("NFKC", new), True)
                 self._port.run(f"{new} = {_written(name)}; del {_written(name)}")
 
         self._app.push_screen(Prompt(f"New name for {one_line(name)}", one_line(name)), chosen)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Record
+from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Private, Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
 
@@ -55,7 +55,7 @@ class VariableRow(NamedTuple):
 
     @property
     def special(self) -> bool:
-        """Whether it is hidden by default: modules, functions, classes and private names."""
+        """Whether it is hidden by default: modules, functions, classes and names that begin with ``_``."""
         return self.kind != "data" or self.name.startswith("_")
 
 
@@ -132,6 +132,8 @@ class VariableRows:
         self.changes = False
         """Whether only the changes of the last cell of the model are shown."""
         self.difference = NamespaceChanges()
+        self.private: set[str] = set()
+        """Names of variables about which no model is told anything."""
         self.watched: set[str] = set()
         """Names that stay on top, whatever the filter."""
 
@@ -140,7 +142,10 @@ class VariableRows:
         changed = False
         for record in records:
             changed |= self.difference.fold(record, self._rows) and self.changes
-            if isinstance(record, Namespace):
+            if isinstance(record, Private):
+                changed = True
+                (self.private.add if record.private else self.private.discard)(record.name)
+            elif isinstance(record, Namespace):
                 changed = True
                 self._fold(record)
         if changed:
@@ -165,12 +170,12 @@ class VariableRows:
 
     @property
     def made(self) -> int:
-        """How many variables cells have created, without modules and private names."""
+        """How many variables cells have created, without modules and names that begin with ``_``."""
         return sum(bool(row.cell) and row.kind != "module" and not row.name.startswith("_") for row in self._rows.values())
 
     @property
     def hidden(self) -> int:
-        """How many matching variables are hidden because they are modules, functions, classes or private."""
+        """How many matching variables are hidden because they are modules, functions, classes or begin with ``_``."""
         if self.specials or self.changes:
             return 0
         return sum(row.special and self.filter.lower() in row.name.lower() for row in self._rows.values())

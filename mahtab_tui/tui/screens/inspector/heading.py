@@ -38,9 +38,9 @@ def crumbs(labels: Sequence[str], room: int) -> Content:
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
 
-def facts(opened: InspectedObject, room: int) -> Content:
-    """Show type and size, cut to so many cells."""
-    told = f"{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
+def facts(opened: InspectedObject, room: int, *, private: bool = False) -> Content:
+    """Show type and size, cut to so many cells. private: say that the variable is private."""
+    told = f"{'private  ' * private}{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
     return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)
 
 

@@ -44,9 +44,10 @@ class InspectorScreen(Dialog[None]):
         *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
     ]
 
-    def __init__(self, name: str, look: Look, run: Callable[[str], object]) -> None:
-        """name: of the variable. run: runs code as a cell of the user's."""
+    def __init__(self, name: str, look: Look, run: Callable[[str], object], *, private: bool = False) -> None:
+        """name: of the variable. run: runs code as a cell of the user's. private: no model is told what is in the variable."""
         super().__init__()
+        self._private = private
         self._fetcher = Fetcher(self)
         self._run = run
         self._look = look
@@ -131,7 +132,7 @@ class InspectorScreen(Dialog[None]):
 
     def _draw_heading(self) -> None:
         level, opened, width = self._level, self._level.opened, self.app.size.width - 2
-        right = facts(opened, width // 2) if opened is not None else Content("…")
+        right = facts(opened, width // 2, private=self._private) if opened is not None else Content("…")
         self.query_one("#inspector-facts", Static).update(right)
         self.query_one("#inspector-crumbs", Static).update(crumbs(self.labels, width - right.cell_length - 2))
         self.query_one("#inspector-tabs", Static).update(tabs([tab.title for tab in level.tabs], level.current))

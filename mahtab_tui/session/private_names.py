@@ -1,0 +1,123 @@
+"""The user's private variables: no model or agent is told what is in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, cell_entry
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Notice, Private, Record, ReplIn, emit, record_of
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
+
+_MARKED = "{name} is private: models and agents are told that it is there, and nothing of what is in it."
+_NOT_THERE = " There is no such variable yet."
+_UNMARKED = "{name} is not private any more: models and agents are told about it from now on."
+
+
+class PrivateNames(logging.Handler):
+    """Marks names as private, and says what may be told. A name is marked, not an object; the mark stays if the name is deleted."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel, secrets: Secrets, left_out: LeftOut, past: Iterable[Record] = ()) -> None:
+        """left_out: folds the records of marks. past: the records of a resumed session."""
+        super().__init__()
+        self._log = log
+        self._kernel = kernel
+        self._secrets = secrets
+        self._left_out = left_out
+        self._aliases: frozenset[str] = frozenset()
+        """Other names of the private objects, when they were last looked for."""
+        self._codes = {record.cell: record.text for record in past if isinstance(record, ReplIn) and record.cell is not None}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kept = record_of(record)
+        if isinstance(kept, ReplIn) and kept.cell is not None:
+            self._codes[kept.cell] = kept.text
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._left_out.private)
+
+    def mark(self, name: str, private: bool) -> None:
+        """Mark a name as private, or take the mark away. Waits for the kernel."""
+        if private == (name in self._left_out.private):
+            return
+        cells = list(self._codes)
+        used = self._asked([name], [self._codes[cell] for cell in cells]).used if private else ()
+        emit(self._log, Private(name=name, private=private, cells=tuple(cell for cell, names in zip(cells, used, strict=False) if names)))
+        self._secrets.private.replace(())
+        self.refresh()
+        emit(self._log, Notice((_MARKED + _NOT_THERE * (not self._exists(name)) if private else _UNMARKED).format(name=name)))
+
+    def uses(self, code: str) -> tuple[str, ...]:
+        """Return the private variables that code can reach, as far as that can be told. Waits for the kernel."""
+        return self._asked(self.names, [code]).used[0] if self.names else ()
+
+    def refresh(self) -> None:
+        """Look again for what the private variables hold. Waits for the kernel."""
+        if names := self.names:
+            found = self._asked(names, [])
+            self._aliases = frozenset(found.aliases)
+            self._secrets.private.add(found.texts)
+        else:
+            self._aliases = frozenset()
+
+    def hides(self, name: str) -> bool:
+        """Return whether a variable is private, or another name of a private one."""
+        return name in self._left_out.private or name in self._aliases
+
+    def hides_cell(self, cell: int) -> bool:
+        """Return whether a cell uses a private variable, so that its output is not told."""
+        return self._left_out.held_back(cell_entry(cell))
+
+    def variables(self) -> list[Variable]:
+        """List the variables as models and agents are told them. Raises `KernelError`."""
+        self.refresh()
+        return [self._told(variable) for variable in self._kernel.variables()]
+
+    def told(self, result: CellResult) -> CellResult:
+        """Return the result of a cell as models and agents are told it."""
+        result = replace(result, changes=tuple(map(self._told_change, result.changes)))
+        if not self.hides_cell(result.cell):
+            return result
+        return replace(result, output=HELD_BACK, kinds=(("stdout", len(HELD_BACK)),), displays=(), frames=())
+
+    def _told(self, variable: Variable) -> Variable:
+        return replace(variable, type="private", summary="") if self.hides(variable.name) else variable
+
+    def _told_change(self, change: Change) -> Change:
+        now, before = change.variable, change.before
+        return replace(change, variable=now and self._told(now), before=before and self._told(before))
+
+    def _exists(self, name: str) -> bool:
+        try:
+            return any(variable.name == name for variable in self._kernel.variables())
+        except KernelError:
+            return False
+
+    def _asked(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        """Ask the kernel; if it does not answer, go by the names in the code alone."""
+        try:
+            return self._kernel.private_use(names, codes)
+        except KernelError:
+            from mahtab_tui.kernel.worker.private_use import mentioned, reaches_everything
+
+            found = map(mentioned, codes)
+            used = tuple(tuple(names) if reaches_everything(words) else tuple(words.intersection(names)) for words in found)
+            return PrivateUse((), (), used)
+
+
+def why_asked(names: Sequence[str], party: str) -> str:
+    """Say why code that uses private variables waits for the user, as a clause."""
+    return f"it uses {_listed(names)}; {party} would be told its output"
+
+
+def why_refused(what: str, names: Sequence[str]) -> str:
+    """Say why a cell that uses private variables may not ask a model."""
+    return f"{what} sends text to a model, and this cell uses {_listed(names)}. private(name, False) takes a mark away."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:5])}{', …' * (len(names) > 5)}, which {'is' if len(names) == 1 else 'are'} private"

@@ -1,0 +1,339 @@
+"""Private variables of several kinds at every door through which text reaches a model or an agent: nothing of them goes out."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.left_out import HELD_BACK
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.session.face import Face, NoFace
+from mahtab_tui.session.joined_agents import AgentCall
+from mahtab_tui.settings.model import load_settings
+from tests.integration.sessions import Opened, Watched
+from tests.services import OPENAI, Service, serving
+from tests.trust import trust_project
+from tests.waiting import wait_for
+
+CANARY = "canary-Zq7"
+"""Stands in every value that is private."""
+
+MAKE = f"""
+import pandas as pd
+word = "{CANARY} word"
+numbers = ["{CANARY} in a list", 7]
+by_name = {{"{CANARY} key": "{CANARY} value"}}
+df = pd.DataFrame({{"{CANARY} column": ["{CANARY} cell", "other"], "n": [1, 2]}})
+failure = ValueError("{CANARY} in an error")
+long = "\\n".join(f"{CANARY} {{at}} " + "lorem ipsum " * 9 for at in range(300))
+open_one = "anybody may read this"
+box = [word]
+alias = df
+def show(): print(df, word)
+"""
+NAMES = ("word", "numbers", "by_name", "df", "failure", "long")
+
+
+class UserFace(NoFace):
+    """Somebody sits at the screen, and can be asked."""
+
+    can_ask = True
+
+
+class Doors(Opened):
+    """A session with private variables, and the service that hears what its models are asked."""
+
+    service: Service
+
+    def asked(self) -> str:
+        return json.dumps(self.service.asked, ensure_ascii=False)
+
+    def ask(self, question: str, *answers: str) -> str:
+        """Ask a question, and return all that the model was sent for it."""
+        before = len(self.service.asked)
+        self.service.replies = [OPENAI.reply(answer) for answer in answers or ("Fine.",)]
+        self.session.agent.ask(question, attach="commands too")
+        return json.dumps(self.service.asked[before:], ensure_ascii=False)
+
+    def allow(self) -> None:
+        """Allow the next code that waits."""
+
+        def work() -> None:
+            waiting = self.store.wait(tags.APPROVAL, state="waiting")
+            self.session.decide(waiting.attrs["request"], Decision("run"))
+
+        threading.Thread(target=work, daemon=True).start()
+
+
+def open_doors(service: Service, face: Face | None = None, **settings: Any) -> Doors:
+    store = Watched()
+    loaded = load_settings(model="openai:our-own", reflection="never", **{"approval": "auto", **settings})
+    doors = Doors(Session(loaded, ProcessKernel(), face or UserFace(), store=store, name="test"), store)
+    doors.service = service
+    doors.session.start()
+    return doors
+
+
+@pytest.fixture
+def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    with serving() as service:
+        (project / ".env").write_text(f"MAHTAB_BASE_URL={service.url}/v1\n")
+        trust_project()
+        (home / ".mahtab" / "config.toml").write_text('[api_keys]\nopenai-compatible = "sk-aaaaaaaaaaaaaaaa"\n')
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield service
+
+
+@pytest.fixture
+def it(service: Service) -> Iterator[Doors]:
+    doors = open_doors(service)
+    doors.run(MAKE, *(f"private({name!r})" for name in NAMES))
+    yield doors
+    doors.session.close()
+
+
+def test_the_names_are_told_and_nothing_else(it: Doors) -> None:
+    told = it.ask("What do I have?")
+    assert CANARY not in told
+    assert all(f"{name}: private" in told for name in (*NAMES, "alias"))
+    assert "open_one: str = 'anybody may read this'" in told
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "df",
+        "print(word, numbers, by_name)",
+        "df.head()",
+        "show()",
+        "box",
+        "alias",
+        "globals()['wo' + 'rd']",
+        "raise failure",
+        "by_name['no such key' + word]",
+        "df['no such column']",
+        "%whos",
+        "long[:200]",
+        "_",
+        "f'{word!r:>40}'",
+        "[each for each in numbers]",
+        "word +",
+    ],
+)
+def test_outputs_and_tracebacks_of_the_users_cells(it: Doors, code: str) -> None:
+    it.run("word" if code == "_" else "1 + 1", code)
+    told = it.ask("And now?")
+    assert CANARY not in told
+    assert HELD_BACK in told
+    assert "1 + 1" in told or code == "_"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "copied = [str(each) for each in (lambda: numbers)()]",
+        "import copy\nother = copy.deepcopy(by_name)",
+        "rows = df.to_dict()\nrows",
+    ],
+)
+def test_texts_of_the_values_are_covered_wherever_else_they_come_from(it: Doors, code: str) -> None:
+    it.run(code)
+    name = "other" if "deepcopy" in code else "rows" if "rows" in code else "copied"
+    it.run(f"{name}", f"print({name!r}, {name})")
+    told = it.ask(f"What is ${name}? It has {CANARY} word in it")
+    assert CANARY not in told
+    assert "••••••••" in told
+
+
+def test_mentions_attach_nothing_of_them(it: Doors, project: Path) -> None:
+    it.run("open('copy.txt', 'w').write(long)")
+    told = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
+    assert CANARY not in told
+    assert "private: not sent" in told
+
+
+def test_pictures_of_cells_that_use_them_are_not_sent(it: Doors) -> None:
+    it.run("import matplotlib; matplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure = plt.figure(); plt.title(word); figure")
+    cell = it.session.cells.last
+    told = it.ask(f"look at @cell:{cell}")
+    assert "[Not attached: it is private.]" in told
+    assert "image_url" not in told
+    assert [chip.size for chip in it.session.attachments.chips(f"@cell:{cell}")] == ["not sent: it uses a private variable"]
+
+
+def test_code_of_the_model_that_uses_one_asks_first_under_every_approval_mode(it: Doors) -> None:
+    for mode in ("auto", "review", "ask"):
+        it.session.set_approval(mode)
+        for code in ("df.shape", "show()", "vars()", "getattr(box, 'copy')()", "eval('w' + 'ord')"):
+            before = len([record for record in it.store.records if record.tag == tags.APPROVAL])
+            it.service.replies = [OPENAI.reply(f"```python\n{code}\n```"), OPENAI.reply("Done.")]
+            it.session.submit("ask", "go on")
+            wait_for(lambda before=before: len([record for record in it.store.records if record.tag == tags.APPROVAL]) > before)  # type: ignore[misc]
+            waiting = [record for record in it.store.records if record.tag == tags.APPROVAL][-1]
+            assert waiting.attrs["state"] == "waiting"
+            assert "private" in waiting.attrs["why"]
+            assert "would be told its output" in waiting.attrs["why"]
+            it.session.decide(waiting.attrs["request"], Decision("stop"))
+            wait_for(lambda: not it.session.turn_runs)
+    assert CANARY not in it.asked()
+
+
+def test_the_output_of_code_that_was_allowed_is_told_without_texts_of_the_value(it: Doors) -> None:
+    it.allow()
+    told = it.ask("How large is it?", "```python\nprint(df.shape, word)\n```", "It is (2, 2).")
+    assert "(2, 2)" in told
+    assert CANARY not in told
+    later = it.ask("And before?")
+    assert "(2, 2)" in later
+    assert CANARY not in later
+
+
+def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
+    told = it.ask("What is it?", "```python\nprint(open_one.upper())\nfor _ in range(2): pass\n```", "That.")
+    assert "ANYBODY MAY READ THIS" in told
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None:
+    doors = open_doors(service, NoFace())
+    doors.run(MAKE, "private('word')")
+    told = doors.ask("What is it?", "```python\nopen('made', 'w').write(word)\n```", "It did not run.")
+    assert "there is nobody to allow that" in told
+    assert doors.value("__import__('os').path.exists('made')") == "False"
+    doors.session.close()
+
+
+def test_the_model_cannot_take_a_mark_away(it: Doors) -> None:
+    it.allow()
+    told = it.ask("Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed.")
+    assert "cannot take the mark" in told
+    assert "word" in it.session.private.names
+
+
+@pytest.mark.parametrize(
+    "code", ["rlm('what is it?', long)", "rlm('what?', {'a': open_one, 'b': long})", "rlm('what?', box)", "ask(f'what is {word}?')"]
+)
+def test_no_search_and_no_question_takes_one_along(it: Doors, code: str) -> None:
+    shown = it.run(code)
+    assert "sends text to a model, and this cell uses" in shown.text
+    assert not it.service.asked
+
+
+def test_texts_of_the_values_are_covered_in_a_search(it: Doors) -> None:
+    it.run("copied = open_one + ' ' + ''.join(list(long))")
+    it.service.replies = [OPENAI.reply("```python\nprint(context[:3000])\nFINAL(context[:60])\n```")]
+    it.run("rlm('what is it?', copied)")
+    assert it.service.asked
+    assert CANARY not in it.asked()
+
+
+def test_summaries_of_the_conversation(service: Service) -> None:
+    doors = open_doors(service, max_history=2)
+    doors.run(MAKE, "word", "numbers")
+    for question in ("One?", "Two?"):
+        doors.ask(question, f"I see {CANARY} word.")
+    assert CANARY in doors.asked(), "what was told before is told"
+    doors.run(*(f"private({name!r})" for name in NAMES))
+    told = doors.ask("Three?", "A summary.", "Three.") + doors.ask("Four?", "A summary.", "Four.")
+    assert any("<conversation>" in json.dumps(each) for each in doors.service.asked)
+    assert CANARY not in told
+    doors.session.close()
+
+
+def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(service: Service) -> None:
+    doors = open_doors(service)
+    doors.run(MAKE, "show()", "2 + 2")
+    assert CANARY in doors.ask("Before?")
+    doors.run("private('df')", "private('word')")
+    told = doors.ask("Marked?")
+    assert "canary-Zq7 word" not in told
+    assert "canary-Zq7 cell" not in told
+    assert "2 + 2" in told
+    doors.run("private('df', False)", "private('word', False)")
+    assert f"{CANARY} word" in doors.ask("And now?")
+    doors.session.close()
+
+
+def test_suggestions(service: Service) -> None:
+    doors = open_doors(service, suggestion_model="openai:our-own")
+    doors.run(MAKE, *(f"private({name!r})" for name in NAMES))
+    service.replies = [OPENAI.reply("ello")]
+    assert doors.session.suggest is not None
+    doors.session.suggest(f"x = '{CANARY} word'; h", True, lambda: True)
+    assert service.asked
+    assert CANARY not in doors.asked()
+    assert "word: private" in doors.asked()
+    doors.session.close()
+
+
+def serving_agent(it: Doors, frames: list[Any]) -> Callable[..., str]:
+    guest, calls = it.session.joined_agents.join("codex", lambda sentence: None, None), AgentCalls(it.session)
+
+    def serve(what: str, **args: Any) -> str:
+        try:
+            return json.dumps(calls.serve(guest, AgentCall(frames.append), what, args), ensure_ascii=False)
+        except Exception as error:
+            return str(error)
+
+    return serve
+
+
+def test_agents_of_other_programs(it: Doors) -> None:
+    frames: list[Any] = []
+    serve = serving_agent(it, frames)
+    it.run("word", "alias")
+    inside = serve("inside", seen=True)
+    assert '"private"' in inside
+    assert "uses a private variable" in inside
+    answers = [inside, *(serve("inspect", name=name) for name in (*NAMES, "alias", "box", "show"))]
+    answers.append(serve("run", code="other = open_one\nprint(other)", follow=True))
+    assert "anybody may read this" in answers[-1]
+    it.allow()
+    answers.append(serve("run", code="y = df\nprint(df, word)\nraise failure", follow=True))
+    assert "other" in answers[-1]
+    assert CANARY not in "".join(answers)
+    assert CANARY not in json.dumps(frames)
+    assert CANARY not in it.ask("What did the agent do?")
+
+
+def test_the_exchange_that_the_next_session_is_told(it: Doors, home: Path) -> None:
+    it.ask(f"is it {CANARY} word?", f"It is {CANARY} word.")
+    assert CANARY not in (home / ".mahtab" / "last_session.json").read_text()
+
+
+def test_changes_and_undo(it: Doors) -> None:
+    it.run("df = df[df.n > 1]")
+    it.session.undo.undo(it.session.cells.last)
+    told = it.ask("What changed?")
+    assert CANARY not in told
+    assert "1 × 2" not in told
+    assert "2 × 2" not in told
+
+
+def test_a_value_that_has_changed_is_covered_too(it: Doors) -> None:
+    it.run(f"word = '{CANARY} another'", "harmless = ''.join(reversed(''.join(reversed(word))))", "harmless")
+    assert CANARY not in it.ask("What is $harmless?")
+
+
+def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Service) -> None:
+    it.session.kernel.kill()
+    it.run(MAKE)
+    assert CANARY not in it.ask("What do I have?")
+    store = Watched()
+    again = Session(it.session.settings, ProcessKernel(), NoFace(), store=store, name="test", past=list(it.store.records))
+    again.start()
+    opened = Doors(again, store)
+    opened.service = service
+    opened.run(MAKE, "word")
+    assert again.private.names == sorted(NAMES)
+    assert CANARY not in opened.ask("And now?")
+    again.close()

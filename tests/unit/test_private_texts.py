@@ -1,0 +1,134 @@
+"""Texts of private variables: which are told by the kernel, and where they are found."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.kernel.worker.private_use import mentioned, private_use
+
+LONG = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
+
+
+def told(text: str, *private: str) -> str:
+    secrets = Secrets()
+    secrets.private.add(private)
+    return secrets.told(text)
+
+
+def texts(value: Any) -> list[str]:
+    found: list[str] = private_use({"x": value}, ["x"], [])["texts"]
+    return found
+
+
+def used(namespace: dict[str, Any], code: str, *names: str) -> list[str]:
+    (found,) = private_use(namespace, names, [code])["used"]
+    return list(found)
+
+
+def test_a_short_text_is_found_as_a_whole_and_a_part_of_a_long_one_is_found() -> None:
+    assert told("it is Jane Miller, not Jane", "Jane Miller") == f"it is {MASK}, not Jane"
+    assert told(f"a {LONG[10:60]} b", LONG) == f"a{MASK} b"
+    assert told(f"a {LONG[10:24]} b", LONG) == f"a {LONG[10:24]} b"
+    assert told(LONG + LONG, LONG) == MASK
+    assert told("Jane Miller" * 2, "Jane Miller") in (MASK, MASK * 2)
+
+
+@pytest.mark.parametrize("write", [repr, json.dumps])
+def test_it_is_found_as_code_and_json_write_it(write: Any) -> None:
+    assert told(write('say "ä", \\it\'s\nall the same'), 'say "ä", \\it\'s\nall the same').count(MASK) == 2
+
+
+def test_nothing_is_found_without_private_texts_or_after_they_are_taken_back() -> None:
+    secrets = Secrets()
+    assert not secrets.hides_something
+    secrets.private.add([LONG])
+    assert secrets.hides_something
+    secrets.private.replace(())
+    assert secrets.told(LONG) == LONG
+
+
+def test_values_of_answers_to_agents_are_covered_and_their_words_are_not() -> None:
+    secrets = Secrets()
+    secrets.private.add(["interrupted by Jane", LONG])
+    assert secrets.told_value({"status": "interrupted by Jane", "output": [LONG]}) == {"status": "interrupted by Jane", "output": [MASK]}
+
+
+def test_finding_takes_linear_time_in_a_hostile_text() -> None:
+    secrets = Secrets()
+    secrets.private.add(["-" * 5_000, "ab" * 3_000, *(f"{at:08} value" for at in range(2_000))])
+    assert secrets.told("-" * 200_000 + "x" + "ab" * 100_000).count("x") == 1
+
+
+def test_texts_of_values_are_told_but_not_single_words_and_short_ones() -> None:
+    assert set(texts(["customer", "Country_name", "yes", "Jane Miller", 12345678, 7, b"bytes of it"])) == {"Jane Miller", "12345678", "bytes of it"}
+    assert texts({"some key": {"in another": ("and deeper",)}}) == ["some key", "in another", "and deeper"]
+    assert texts(ValueError("an error that quotes")) == ["an error that quotes"]
+
+    class Holder:
+        def __init__(self) -> None:
+            self.it = "held by an instance"
+
+    assert texts(Holder()) == ["held by an instance"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_labels_and_cells_of_tables_are_told(library: str) -> None:
+    module = pytest.importorskip(library)
+    columns = {"the column": ["the 1st cell", "the 2nd cell"], "number": [1, 2]}
+    table = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    assert set(texts(table)) == {"the column", "the 1st cell", "the 2nd cell"}
+
+
+def test_nothing_of_the_users_classes_runs() -> None:
+    ran = []
+
+    class Meta(type):
+        def __eq__(cls, other: object) -> bool:
+            ran.append("eq")
+            return False
+
+        def __hash__(cls) -> int:
+            ran.append("hash")
+            return 1
+
+        def __getattribute__(cls, name: str) -> Any:
+            ran.append(name)
+            return super().__getattribute__(name)
+
+    class Odd(metaclass=Meta):
+        def __getattribute__(self, name: str) -> Any:
+            ran.append(name)
+            return super().__getattribute__(name)
+
+        def __repr__(self) -> str:
+            ran.append("repr")
+            return ""
+
+    namespace: dict[str, Any] = {"odd": Odd(), "box": [Odd()]}
+    ran.clear()
+    private_use(namespace, ["odd"], ["box", "odd"])
+    assert ran == []
+
+
+def test_code_uses_what_it_names_calls_and_can_reach() -> None:
+    namespace: dict[str, Any] = {"secret": ["a value of it"], "number": 5, "five": 5}
+    exec("def show():\n    return inner()\ndef inner(): return secret\nbox = {'it': [secret]}\nalias = secret", namespace)
+    for code in ("secret", "show()", "box", "alias", "globals()", "'secret'", "f'{secret}'", "def f(): return secret", "%time secret", "del secret"):
+        assert used(namespace, code, "secret") == ["secret"], code
+    for code in ("number", "x = 1", "for _ in range(3): pass", "secrets", "other.secret_one"):
+        assert used(namespace, code, "secret") == [], code
+    assert used(namespace, "five", "number") == [], "equal numbers are no aliases"
+    assert private_use(namespace, ["secret"], [])["aliases"] == ["alias"]
+
+
+def test_names_in_strings_and_in_code_that_is_not_python_are_mentioned() -> None:
+    assert mentioned("eval('df.head()')") >= {"eval", "df", "head"}
+    assert "df" in mentioned("!echo {df}\n%whos")
+    assert "df" in mentioned("print(df")
+    assert "_" not in mentioned("for _ in x: pass")
+    assert "_" in mentioned("_ + 1")
