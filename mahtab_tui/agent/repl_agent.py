@@ -219,6 +219,7 @@ class ReplAgent:
                 ("skills", system_prompt({**tools.skills.descriptions(), **self._skills})),
                 ("loaded", system_prompt(loaded=tools.loaded.instructions())),
                 ("instructions", system_prompt(instructions=tools.instructions())),
+                ("servers", system_prompt(servers=tools.servers())),
             ):
                 sizes[name] = tokens_in([section]) - tokens_in([system_prompt()])
         told = sizes_of(self.messages, self._host.pictures, room)
@@ -229,7 +230,8 @@ class ReplAgent:
         """Make the system prompt for a question, since skills may have changed."""
         if (tools := self._tools) is None:
             return system_prompt(self._skills)
-        return system_prompt({**tools.skills.descriptions(), **self._skills}, tools.functions(), tools.loaded.instructions(), tools.instructions())
+        skills = {**tools.skills.descriptions(), **self._skills}
+        return system_prompt(skills, tools.functions(), tools.loaded.instructions(), tools.instructions(), tools.servers())
 
     def _withdraw(self, turn: Future[str]) -> None:
         """Cancel a turn that nobody waits for, or stop it if it runs."""

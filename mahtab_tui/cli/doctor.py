@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.hidden import visible
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.environments import found_environments, has_package
 from mahtab_tui.kernel.launch import find_interpreter
@@ -50,6 +52,7 @@ def report() -> Iterator[str]:
     yield _ripgrep()
     yield _terminal()
     yield _config()
+    yield from _servers()
     yield _home()
 
 
@@ -207,6 +210,25 @@ def _config() -> str:
         return _line("config", ", ".join(files), str(error))
     found = f"{', '.join(files) or 'no file; defaults are used'}; model {settings.model or 'not set'}, approval {settings.approval}"
     return _line("config", found, " ".join(settings.held_back))
+
+
+def _servers() -> Iterator[str]:
+    """List the MCP servers; none is started."""
+    try:
+        servers = load_settings().mcp
+    except SettingsError:  # the line about the settings reports it
+        return
+    if servers and find_spec("mcp") is None:
+        yield _line("mcp", f"{len(servers)} servers", "They need the package mcp: install mahtab-tui[mcp].")
+    for name, server in servers.items():
+        found, advice = f"{visible(name)}: {visible(str(server))}", ""
+        try:
+            command = server.expanded().command
+        except LookupError as error:
+            command, advice = None, error.args[0]
+        if command is not None and shutil.which(command) is None:
+            advice = f"There is no program {visible(command)}."
+        yield _line("mcp", found, advice)
 
 
 def _home() -> str:

@@ -2,53 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import regex
-from jsonschema import Draft202012Validator, SchemaError, ValidationError, validators
-from jsonschema.exceptions import best_match
+from jsonschema import Draft202012Validator, ValidationError, validators
+from jsonschema.exceptions import UnknownType, best_match
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 _PATIENCE = 0.2
 """Seconds for a pattern."""
 _LONGEST = 300
+_MOST_STEPS = 20_000
+"""Keywords that are looked at for one call."""
+_SLOW = frozenset({"uniqueItems"})
+"""Keywords that take a time that grows with the square of the value's size; the server checks them."""
+_TYPES = Draft202012Validator.TYPE_CHECKER
 _MOST = 20_000
 """Values in a schema. A larger one is not checked here, but by the server."""
+
+_Check = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 
 class ArgumentsError(Exception):
     """The arguments do not fit; the message is a sentence that names the argument."""
 
 
-class _ThisTakesTooLong(Exception):
-    """The schema cannot be checked in reasonable time."""
+class _NoCheck(Exception):
+    """The schema is not proper, or checking takes too long: it is left to the server."""
 
 
-def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and isinstance(pattern, str) and not _matches(pattern, instance):
-        yield ValidationError(f"does not match {pattern[:_LONGEST]!r}")
+class _Checker:
+    """Checks with a limited number of steps, because a schema may branch without end."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+        ours = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
+        theirs = {name: check for name, check in Draft202012Validator.VALIDATORS.items() if name not in _SLOW}
+        self.validator = validators.create(
+            Draft202012Validator.META_SCHEMA, {name: self._counted(check) for name, check in {**theirs, **ours}.items()}, type_checker=_TYPES
+        )
+
+    def _counted(self, check: _Check) -> _Check:
+        def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+            self._left -= 1
+            if self._left < 0:
+                raise _NoCheck
+            yield from check(validator, value, instance, schema) or ()
+
+        return counted
+
+    def _pattern(self, validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and isinstance(pattern, str) and not _matches(pattern, instance):
+            yield ValidationError(f"does not match {pattern[:_LONGEST]!r}")
+
+    def _pattern_properties(self, validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, Mapping) and isinstance(patterns, Mapping):
+            for pattern, inside in patterns.items():
+                for name, value in instance.items():
+                    if _matches(pattern, name):
+                        yield from validator.descend(value, inside, path=name)
 
 
 def _matches(pattern: str, text: str) -> bool:
     try:
         return regex.search(pattern, text, timeout=_PATIENCE, concurrent=True) is not None
-    except TimeoutError:
-        raise _ThisTakesTooLong from None
-    except regex.error:  # it is of another language; the server checks it
-        return True
-
-
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if isinstance(instance, Mapping) and isinstance(patterns, Mapping):
-        for pattern, inside in patterns.items():
-            for name, value in instance.items():
-                if _matches(pattern, name):
-                    yield from validator.descend(value, inside, path=name)
-
-
-_Validator = validators.extend(Draft202012Validator, {"pattern": _pattern, "patternProperties": _pattern_properties})
+    except (TimeoutError, regex.error):  # it takes too long, or is of another language
+        raise _NoCheck from None
 
 
 def check(arguments: Mapping[str, Any], schema: Any) -> None:
@@ -56,9 +77,9 @@ def check(arguments: Mapping[str, Any], schema: Any) -> None:
     if not isinstance(schema, Mapping) or _size(schema) > _MOST:
         return
     try:
-        error = best_match(_limited(_Validator(schema, registry=Registry()).iter_errors(dict(arguments))))
-    except (_ThisTakesTooLong, RecursionError, SchemaError, Unresolvable, TypeError, ValueError, AttributeError, KeyError):
-        return  # no proper schema, or one that refers to others
+        error = best_match(_limited(_Checker().validator(schema, registry=Registry()).iter_errors(dict(arguments))))
+    except (_NoCheck, UnknownType, Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
+        return
     if error is not None:
         raise ArgumentsError(_sentence(error))
 

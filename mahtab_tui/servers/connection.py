@@ -55,7 +55,9 @@ class Connection:
         if self._starting is None:
             died = self._state.phase == "ended" and self._state.ran
             if died and self._restarts:
-                raise ServerError(f"The server {self._state.name} has ended again: {self._state.why} Press r in /mcp to start it once more.")
+                raise ServerError(
+                    f"The server {self._state.name} has ended again: {self._state.why} /mcp shows what it has said; Ctrl+R there starts it once more."
+                )
             self._restarts += died
             why = self._state.why
             await self.stop()

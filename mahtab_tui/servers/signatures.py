@@ -55,9 +55,9 @@ class ToolSignature(NamedTuple):
 def signature_of(wire: str, schema: Any, description: str, *, read_only: bool, name: str) -> ToolSignature:
     """Describe a tool. name: its Python name."""
     schema = schema if isinstance(schema, Mapping) else {}
-    properties = schema.get("properties")
+    properties, others = schema.get("properties"), schema.get("additionalProperties")
+    closed = others is False or (isinstance(properties, Mapping) and not others)
     properties = properties if isinstance(properties, Mapping) else {}
-    closed = schema.get("additionalProperties") is False or bool(properties)
     required = schema.get("required")
     required = set(map(str, required)) if isinstance(required, list) else set()
     if len(properties) > MOST_PARAMETERS:

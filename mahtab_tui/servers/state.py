@@ -8,6 +8,10 @@ from typing import Literal
 from mahtab_tui.servers.messages import ServerMessages
 from mahtab_tui.servers.signatures import ToolSignature
 
+_USED = 10
+"""Tools that the model is told of, because it has used them."""
+_LONGEST_LINE = 400
+
 
 class ServerError(Exception):
     """A server or its tool cannot do this; the message is a sentence, or the tool's own words."""
@@ -37,6 +41,16 @@ class ServerState:
         self.used: dict[str, None] = {}
         """The tools that were called, the newest last."""
         self.messages = ServerMessages()
+
+    @property
+    def told(self) -> str:
+        """What the model is told of it: a line."""
+        return f"{self.about or self.name} ({len(self.tools):,} tools)" if self.revision else ("" if self.name == self.python else self.name)
+
+    def used_tools(self) -> list[str]:
+        """Return how the tools that were called last are called, and what they do, the newest last."""
+        tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
+        return [f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE] for tool in tools if tool is not None]
 
     def change(self, tools: Mapping[str, ToolSignature]) -> None:
         """Replace the tools."""

@@ -15,7 +15,9 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import anyio
+import anyio.abc
 import httpx2
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -31,6 +33,8 @@ LONGEST = 32 * 1024 * 1024
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
 GRACE = 1.0
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
+_LOOK_AGAIN = 0.01
+"""Seconds."""
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)  # a tool may take as long as it likes; the user can stop it
 
 Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
@@ -61,6 +65,8 @@ class PipeTransport:
         self._closed = closed
         self._tasks: list[asyncio.Task[None]] = []
         self._process: asyncio.subprocess.Process
+        self._ends = False
+        """Whether it ends because we want it to."""
 
     async def __aenter__(self) -> Streams:
         """Start the program. Raises `OSError`."""
@@ -81,6 +87,7 @@ class PipeTransport:
         return received, sent
 
     async def __aexit__(self, *error: object) -> None:
+        self._ends = True
         with anyio.CancelScope(shield=True):
             await self._end()
         for task in self._tasks:
@@ -89,7 +96,7 @@ class PipeTransport:
         for stream in self._streams:
             stream.close()
 
-    async def _read(self, incoming: anyio.abc.ObjectSendStream[SessionMessage | Exception]) -> None:
+    async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         assert self._process.stdout is not None
         why = ""
         try:
@@ -101,11 +108,11 @@ class PipeTransport:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             pass
         finally:
-            with anyio.CancelScope(shield=True):
+            if not self._ends:
                 if not why:
                     self._closed.code = await self._exit_code()
-            self._closed.set(why)
-            await incoming.aclose()
+                self._closed.set(why)
+            incoming.close()
 
     def _parsed(self, line: bytes) -> SessionMessage | Exception:
         try:
@@ -141,10 +148,12 @@ class PipeTransport:
 
     async def _exit_code(self) -> int | None:
         """Wait a moment for its end."""
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._process.wait()), GRACE)
-        except TimeoutError:
-            return None
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GRACE
+        # Not `Process.wait`, which waits also for what the program has started, if that has its pipes.
+        while self._process.returncode is None and loop.time() < until:
+            await asyncio.sleep(_LOOK_AGAIN)
+        return self._process.returncode
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -59,6 +59,8 @@ class Cells:
         self._face = face
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
+        self.servers: frozenset[str] = frozenset()
+        """Names of MCP servers in the current namespace."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
@@ -266,6 +268,6 @@ class Cells:
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:
         from mahtab_tui.kernel.worker import toolbox
 
-        for name in (toolbox.NAMES | self._tools.names).intersection(new):
+        for name in (toolbox.NAMES | self._tools.names | self.servers).intersection(new):
             text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
             emit(self._log, records.Notice(text))

@@ -10,6 +10,7 @@ _PARTS = {
     "instructions": ("Your instructions", "/instructions"),
     "skills": ("Names of skills", "/skills"),
     "loaded": ("Loaded skills", "/unload"),
+    "servers": ("MCP servers", "/mcp"),
     "earlier-conversation": ("Summary of earlier questions", ""),
     "words": ("Questions, answers, code", "m in an entry's menu"),
     "outputs": ("Outputs of cells", "m in an entry's menu"),

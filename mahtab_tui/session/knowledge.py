@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.instructions import Found
     from mahtab_tui.knowledge.library import SkillLibrary
     from mahtab_tui.knowledge.loaded import LoadedSkills
+    from mahtab_tui.llm.prompts import ListedServer
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.tools.toolset import Toolset
 
@@ -94,7 +95,9 @@ class Knowledge:
                 loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
                 for record in self._past:
                     loaded.fold(record)
-                self._toolset = Toolset(self._settings.code_dir, self.skills, loaded, self._warn, lambda: self.read_instructions().told())
+                self._toolset = Toolset(
+                    self._settings.code_dir, self.skills, loaded, self._warn, lambda: self.read_instructions().told(), self._listed_servers
+                )
             return self._toolset
 
     @property
@@ -112,6 +115,14 @@ class Knowledge:
                 reserved = {*dir(builtins), *NAMES, *(name for tool in self.toolset.tools.values() for name in tool.names), "tools", "ToolFailed"}
                 self._servers = Servers(self._settings.mcp, project_folder(), self._warn, reserved=frozenset(reserved))
             return self._servers
+
+    def _listed_servers(self) -> list[ListedServer]:
+        """Return what the model is told of the servers."""
+        from mahtab_tui.llm.prompts import ListedServer
+
+        if (servers := self.servers) is None:
+            return []
+        return [ListedServer(state.python, state.told, state.used_tools()) for state in servers.states.values()]
 
     def close(self) -> None:
         """End the MCP servers, and wait for them a moment."""

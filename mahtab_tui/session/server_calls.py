@@ -73,7 +73,10 @@ class ServerCalls:
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""
         servers = self._knowledge.servers
-        return [] if servers is None else [HostServer(state.python, visible(state.where)[:200]) for state in servers.states.values()]
+        if servers is None:
+            return []
+        self._cells.servers = frozenset({*servers.states, "tools"})
+        return [HostServer(state.python, visible(state.where)[:200]) for state in servers.states.values()]
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Answer a call of the kernel: ``mcp_tools``, ``mcp_call``, ``mcp_cancel`` or ``mcp_search``."""

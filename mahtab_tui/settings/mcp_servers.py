@@ -17,6 +17,7 @@ _LARGEST = 1_000_000
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 """Occurs in names of variables and headers whose values are masked."""
+_WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _SCHEMES = ("Bearer ", "Basic ", "Token ")
 
 
@@ -48,7 +49,7 @@ class McpServer(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return self.url or " ".join((self.command or "", *self.args))
+        return _WITHIN_URL.sub("••••••••", self.url or " ".join((self.command or "", *self.args)))
 
     def expanded(self) -> McpServer:
         """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises `LookupError` with a sentence."""

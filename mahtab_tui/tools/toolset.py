@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -20,6 +20,8 @@ from mahtab_tui.tools.definition import Tool, ToolError, Workplace, in_words
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
+
+    from mahtab_tui.llm.prompts import ListedServer
 
 ENTRY_POINTS = "mahtab_tui.tools"
 
@@ -76,11 +78,16 @@ class Toolset:
         loaded: LoadedSkills,
         on_problem: Callable[[str], None],
         instructions: Callable[[], Mapping[str, str]] = dict,
+        servers: Callable[[], Sequence[ListedServer]] = tuple,
     ) -> None:
-        """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file."""
+        """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file.
+
+        servers: returns what the model is told of MCP servers.
+        """
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
+        self.servers = servers
         self._code = CodeSearcher(code_dir)
         self._on_problem = on_problem
         self._loading = threading.Lock()

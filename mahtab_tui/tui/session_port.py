@@ -80,7 +80,9 @@ class SessionPort:
     def open_output(self, cell: int) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen
 
-        self._app.push_screen(PagerScreen(cell, lambda: self._session.output(cell), self._session.look(), self._folder))
+        self._app.push_screen(
+            PagerScreen(f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell), self._session.look(), self._folder)
+        )
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import PicturesScreen

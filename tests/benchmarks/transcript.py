@@ -78,7 +78,7 @@ async def _open_time(store: SqliteStore) -> float:
     app = PagerApp(css_path=list(style_sheets()))
     async with app.run_test(size=(120, 40)) as pilot:
         kernel = ProcessKernel()
-        screen = PagerScreen(1, lambda: store.output(1), Look(kernel), Path.cwd())
+        screen = PagerScreen("Output of cell 1", "cell-1.txt", lambda: store.output(1), Look(kernel), Path.cwd())
         await pilot.pause()
         start = time.perf_counter()
         app.push_screen(screen)

@@ -134,7 +134,7 @@ def test_a_topic_is_printed_as_markdown_in_a_pipe(project: Path) -> None:
     assert all(f"| `{topic}` | " in listed for topic in TOPICS)
 
 
-@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("mcp", "agents"), ("password", "secrets"), ("zzz", "start, keys")])
+@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("plug-in", "agents"), ("password", "secrets"), ("zzz", "start, keys")])
 def test_an_unknown_topic_is_one_sentence_with_near_ones(project: Path, word: str, near: str) -> None:
     done = subprocess.run([*command(), "help", word], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout) == (2, "")

@@ -78,7 +78,7 @@ def png(*size: int) -> str:
 async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Look, tmp_path: Path) -> None:
     lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen(3, lambda: lines, look, tmp_path))
+        await opened(pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path))
         assert text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
         await until(pilot, lambda: "line 0 " in seen(pilot))
         assert "32m" not in seen(pilot)
@@ -102,7 +102,7 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Loo
 async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) -> None:
     lines = "".join(f"line {number}\n" for number in range(300_000))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen(3, lambda: lines, look, tmp_path))
+        await opened(pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path))
         await pilot.press("x", "slash", *r"^line 2\d{4}7$", "enter")
         await until(pilot, lambda: "line 200007" in seen(pilot))
         await pilot.press("N")
@@ -118,7 +118,7 @@ async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) ->
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: Look, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen(1, lambda: "one\rtwo\nthree", look, tmp_path))
+        await opened(pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path))
         assert text(pilot, "#output-title").endswith("2 lines")
         await pilot.press("y")
         assert pilot.app.clipboard == "two\nthree"
@@ -131,7 +131,7 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
 @pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "no/such/folder", "a\0b", "\ud800", "x" * 300, "[/x]/[bold]"], ids=ascii)
 async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: Look, tmp_path: Path, name: str) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PagerScreen(1, lambda: "one", look, tmp_path))
+        await opened(pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path))
         await pilot.press("ctrl+s")
         pilot.app.screen.query_one(Input).value = name
         await pilot.press("enter")
@@ -161,7 +161,7 @@ def gone() -> str | None:
 @pytest.mark.parametrize(("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")])
 async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Callable[[], str | None], said: str) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(PagerScreen(1, read, look, tmp_path))
+        await pilot.app.push_screen(PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path))
         await until(pilot, lambda: said in text(pilot, "#viewing-status"))
         await pilot.press("y", "ctrl+s")
         assert isinstance(pilot.app.screen, PagerScreen)

@@ -1,6 +1,8 @@
-"""Commands on skills and instructions."""
+"""Commands on skills, instructions and MCP servers."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
@@ -55,4 +57,17 @@ def instructions(work: Workspace) -> None:
     work.app.push_screen(InstructionsScreen(work.session.knowledge.read_instructions))
 
 
-COMMANDS = (skills, unload_skill, instructions)
+@command("mcp", "", "MCP servers", "List MCP servers with their state, tools and messages, and start one again", "Session", slash="mcp")
+def mcp(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.output import PagerScreen
+    from mahtab_tui.tui.screens.servers import ServersScreen
+
+    session = work.session
+
+    def show(title: str, text: str) -> None:
+        work.app.push_screen(PagerScreen(title, "messages.txt", lambda: session.secrets.mask(text), session.look(), Path(session.kernel.info().cwd)))
+
+    work.app.push_screen(ServersScreen(session.knowledge.servers, show))
+
+
+COMMANDS = (skills, unload_skill, instructions, mcp)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..habits.magics import SUMMARIES
-from ..statics import attributes, is_module
+from ..statics import attributes, is_module, loaded
 from .candidates import Candidate, fixed, ranked
 from .describing import describe
 from .modules import member_names, module_members, module_names
@@ -19,6 +19,8 @@ from .signatures import function_of, parameters
 from .subscripts import columns_of, keys_of, literal
 from .tokens import tokenize
 
+_SERVERS = f"{__package__.rpartition('.')[0]}.servers"
+"""The module of MCP servers, whose tools are completed once they are known."""
 MOST = 200
 """Candidates that are sent at most."""
 
@@ -91,6 +93,8 @@ def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
         value = resolve(target, namespace)
     except UnresolvedError:
         return
+    if type(value) is loaded(_SERVERS, "Server"):
+        value.load_soon()
     if type(value) is Instance:
         value = value.cls
     elif not is_module(value):

@@ -32,13 +32,14 @@ class PagerScreen(Dialog[None]):
     AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(OUTPUT_COMMANDS), *bindings(PAGER_COMMANDS)]
 
-    def __init__(self, cell: int, read: Callable[[], str | None], look: Look, folder: Path) -> None:
-        """read: gets the output; called on a thread, may raise `StoreError`. folder: for a saved file whose name has none."""
+    def __init__(self, title: str, file: str, read: Callable[[], str | None], look: Look, folder: Path) -> None:
+        """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it is saved. folder: for a saved file whose name has none."""
         super().__init__()
         self.viewer = Viewer(id="output-body")
         self._fetcher = Fetcher(self)
         self._folder = folder
-        self._cell = cell
+        self._title_text = title
+        self._file = file
         self._read = read
         self._look = look
         self._output: WholeOutput | None = None
@@ -51,7 +52,7 @@ class PagerScreen(Dialog[None]):
     @property
     def _title(self) -> str:
         lines = "" if self._output is None else f"  ·  {self._output.lines:,} lines"
-        return f"Output of cell {self._cell}{lines}"
+        return f"{self._title_text}{lines}"
 
     def on_mount(self) -> None:
         self.viewer.say(Content.styled("…", "$muted"))
@@ -77,7 +78,7 @@ class PagerScreen(Dialog[None]):
 
     def action_save(self) -> None:
         if self._output is not None:
-            save(self.viewer, self._fetcher, self._folder, f"cell-{self._cell}.txt", self._output.text.encode("utf-8", "replace"))
+            save(self.viewer, self._fetcher, self._folder, self._file, self._output.text.encode("utf-8", "replace"))
 
     def action_copy_all(self) -> None:
         if self._output is None:

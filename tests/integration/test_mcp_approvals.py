@@ -1,0 +1,108 @@
+"""Who is asked before a tool of an MCP server is called."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.records import Approval
+from mahtab_tui.kernel.values import CellResult
+from tests.integration.sessions import Opened
+from tests.integration.test_mcp_servers import Open, open_with
+from tests.servers import plain
+from tests.waiting import wait_for
+
+__all__ = ["open_with"]
+WRITE = "echo.write('a\\x1b[31m\\u202eb', )"
+
+
+def by_the_model(it: Opened, code: str, **attrs: Any) -> Future[CellResult]:
+    """Run a cell of the model's on a thread."""
+    done: Future[CellResult] = Future()
+    threading.Thread(target=lambda: done.set_result(it.session.cells.run(code, origin="assistant", party="demo", **attrs)), daemon=True).start()
+    return done
+
+
+def asked(it: Opened) -> Approval:
+    """The approval that waits."""
+    record = it.store.wait(tags.APPROVAL, state="waiting")
+    assert isinstance(record, Approval)
+    return record
+
+
+def test_the_user_is_not_asked_about_their_own_cells(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    assert it.value("echo.write('x')") == "x"
+    assert it.value("import threading; r = []; t = threading.Thread(target=lambda: r.append(echo.write('y'))); t.start(); t.join(); r") == "['y']"
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+def test_a_tool_that_reads_runs_with_the_models_cell(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    assert by_the_model(it, "echo.say('x')").result(60).output == "x\n"
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+@pytest.mark.parametrize("guest", [None, 2])
+def test_the_user_is_asked_about_others_with_every_character_in_view(open_with: Open, guest: int | None) -> None:
+    it = open_with(echo=plain())
+    running = by_the_model(it, WRITE, **({} if guest is None else {"guest": guest}))
+    approval = asked(it)
+    assert approval.text == "echo.write(\n    text='a\\x1b[31m\\u202eb',\n)"
+    assert (approval.is_code, approval.why) == (False, "demo calls a tool of the MCP server echo that may change something")
+    assert it.session.decide(approval.request, Decision("run"))
+    assert running.result(60).status == "ok"
+    assert it.store.wait(tags.APPROVAL, state="run").text == approval.text
+
+
+def test_a_refusal_is_an_error_of_the_cell_with_the_reason(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    running = by_the_model(it, "try:\n    echo.write('x')\nexcept ToolFailed as error:\n    print(error)")
+    it.session.decide(asked(it).request, Decision("skip", reason="not now"))
+    assert running.result(60).output == "The user did not allow the call of echo.write: not now\n"
+
+
+def test_nobody_is_asked_when_everything_may_run(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    it.session.set_approval("auto")
+    assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
+
+
+def test_wrong_arguments_are_said_without_asking(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    assert "The argument text is wrong" in by_the_model(it, "echo.write(3)").result(60).output
+
+
+def test_an_interrupt_withdraws_the_question(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    running = by_the_model(it, "echo.write('x')")
+    asked(it)
+    it.session.kernel.interrupt()
+    assert running.result(60).status == "interrupted"
+    it.store.wait(tags.APPROVAL, state="stopped")
+    assert it.session.approvals.waiting == ()
+
+
+def test_code_that_goes_on_after_the_models_cell_is_asked_about(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
+    by_the_model(it, code).result(60)
+    by_the_model(it, "threading.Timer(0.2, go.set).start()").result(60)
+    approval = asked(it)
+    assert "code that goes on after its cell" in str(approval.why)
+    it.session.decide(approval.request, Decision("skip"))
+
+
+def test_a_kernel_that_dies_withdraws_the_question(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    by_the_model(it, "echo.write('x')")
+    asked(it)
+    it.session.kernel.kill()
+    it.store.wait(tags.APPROVAL, state="stopped")
+    wait_for(lambda: it.session.approvals.waiting == ())
+    assert it.value("echo.say('again')") == "again"

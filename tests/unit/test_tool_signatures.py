@@ -1,0 +1,132 @@
+"""Tools as Python functions: names, signatures and checks from schemas that anybody may have written."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.worker.servers import objects
+from mahtab_tui.servers.arguments import ArgumentsError, check
+from mahtab_tui.servers.names import identifier
+from mahtab_tui.servers.signatures import ToolSignature, signature_of
+
+
+def described(schema: Any, description: str = "Words.") -> ToolSignature:
+    return signature_of("the-tool", schema, description, read_only=False, name="the_tool")
+
+
+def made(tool: ToolSignature) -> Any:
+    """The function that a kernel makes of it."""
+    from mahtab_tui.kernel.worker.servers import _function
+
+    server = objects([{"name": "it", "about": ""}])["it"]
+    return _function(server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]})
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "expected"),
+    [
+        ("search-issues", (), "search_issues"),
+        ("search_issues", ("search_issues",), "search_issues_2"),
+        ("import", (), "import_"),
+        ("__class__", (), "tool_class"),
+        ("_load", (), "tool_load"),
+        ("7zip", (), "tool_7zip"),
+        ("größe", (), "gr_e"),
+        ("\x1b[31m\u202e", (), "tool_31m"),
+        ("", (), "tool"),
+        ("…", (), "tool"),
+        ("x" * 10_000, (), "x" * 60),
+    ],
+)
+def test_any_name_becomes_a_python_name(name: str, taken: tuple[str, ...], expected: str) -> None:
+    assert identifier(name, taken) == expected
+    assert expected.isidentifier()
+
+
+def test_a_signature_is_made_of_the_schema() -> None:
+    schema = {
+        "properties": {
+            "per-page": {"type": "integer", "default": 30, "description": "How many\nat once."},
+            "query": {"type": "string"},
+            "labels": {"type": "array", "items": {"type": "string"}},
+            "sort": {"type": ["string", "null"], "enum": ["new", "old"]},
+            "from": {},
+        },
+        "required": ["query"],
+    }
+    tool = described(schema, "Search.\nMore words.")
+    assert tool.written == "(query: str, *, per_page: int = 30, labels: list[str] = ..., sort: str | None = ..., from_: object = ...)"
+    assert tool.doc == "Search.\nMore words.\n\nper_page: How many at once.\nsort: One of 'new', 'old'."
+    assert tool.summary == "Search."
+    assert {each.name: each.wire for each in tool.parameters}["per_page"] == "per-page"
+    assert made(tool).__doc__ == tool.doc
+
+
+RECURSIVE: dict[str, Any] = {"$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}}, "$ref": "#/$defs/node", "properties": {"a": {}}}
+DEEP: Any = {}
+for _ in range(5_000):
+    DEEP = {"not": DEEP}
+HOSTILE: list[Any] = [
+    None,
+    [],
+    "text",
+    {"properties": []},
+    {"properties": {"a": None}, "required": {"a": 1}},
+    {"properties": {"a": {"type": {"x": 1}, "default": float("inf"), "enum": "no list", "description": 3}}, "additionalProperties": 7},
+    {"properties": {"a": {"default": 10**5000}}},
+    {"properties": {name: {} for name in ("self", "__call__", "__others__", "print", "None", "a b", "a_b", "\n", "def")}},
+    {"properties": {f"argument{number}": {} for number in range(5_000)}},
+    {"properties": {"a": {"default": '"); import os; os.abort(); ("'}}},
+    {"type": "nonsense", "properties": {"a": {"type": "nonsense"}}},
+    {"$ref": "http://127.0.0.1:9/schema"},
+    {"properties": {"a": {"pattern": "("}}},
+    RECURSIVE,
+    DEEP,
+]
+
+
+@pytest.mark.parametrize("schema", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_schema_breaks_anything(schema: Any) -> None:
+    tool = described(schema)
+    assert callable(made(tool))
+    assert len(tool.doc) < 10_000
+    with suppress(ArgumentsError):
+        check({"a": "x"}, schema)
+
+
+def test_a_pattern_that_takes_for_ever_is_left_to_the_server() -> None:
+    for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
+        with suppress(ArgumentsError):
+            check({"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}})
+
+
+def test_a_schema_that_branches_without_end_is_left_to_the_server() -> None:
+    branching: dict[str, Any] = {"$defs": {"n": {"anyOf": [{"not": {"$ref": "#/$defs/m"}}] * 9}, "m": {"anyOf": [{"type": "null"}] * 9}}}
+    names = [f"d{number}" for number in range(20)]
+    for name, following in zip(names, [*names[1:], "m"], strict=True):
+        branching["$defs"][name] = {"anyOf": [{"$ref": f"#/$defs/{following}"}] * 9}
+    check({"a": "x"}, {**branching, "properties": {"a": {"$ref": "#/$defs/d0"}}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "The argument query is missing."),
+        ({"query": 3}, "The argument query is wrong: 3 is not of type 'string'."),
+        ({"query": "x", "inner": {"n": "y"}}, "The argument inner.n is wrong: 'y' is not of type 'integer'."),
+        ({"query": "x", "more": 1}, "The arguments are wrong: Additional properties are not allowed ('more' was unexpected)."),
+    ],
+)
+def test_the_argument_that_is_wrong_is_named(arguments: dict[str, Any], sentence: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "inner": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    with pytest.raises(ArgumentsError) as raised:
+        check(arguments, schema)
+    assert str(raised.value) == sentence
