@@ -31,7 +31,7 @@ LONGEST = 32 * 1024 * 1024
 """Bytes of one message. Reading a longer one would keep all other threads waiting."""
 
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
-GRACE = 1.0
+GRACE = 0.5
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
 """Seconds."""
@@ -95,6 +95,9 @@ class PipeTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for stream in self._streams:
             stream.close()
+        if (transport := getattr(self._process, "_transport", None)) is not None:  # else it stays open while a process of the server's has its pipes
+            transport.close()
+            await asyncio.sleep(0)
 
     async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         assert self._process.stdout is not None

@@ -59,8 +59,8 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(make_app
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("down", "ctrl+r")
-        await until(pilot, lambda: "could not be started: it exited with code 1 (there is no key)" in shown(pilot, ".listing-said"))
-        assert "there is no key" in shown(pilot, ".listing-about")
+        await until(pilot, lambda: "broken could not be started." in shown(pilot, ".listing-said"))
+        assert "it exited with code 1 (there is no key)." in shown(pilot, ".listing-about")
 
 
 async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:

@@ -127,4 +127,7 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
     def _restarted(self, state: ServerState, error: BaseException | None) -> None:
         if not is_leaving(self):
             self.listing.fill()
-            self.listing.say(f"{state.python} runs." if error is None else visible(str(error)), "$good" if error is None else "$bad")
+            if error is None:
+                self.listing.say(f"{state.python} runs.", "$good")
+            else:
+                self.listing.say(f"{state.python} could not be started." if state.phase == "ended" else visible(str(error)))
