@@ -84,6 +84,16 @@ class MessageHistory:
                 self._leave_out(kept[0], failure)
         return self.messages
 
+    def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
+        """Summarise all questions but the last one now. Returns an empty string, why nothing was summarised, or None if it was stopped.
+
+        keep: what the summary shall keep, in the user's words. turn: of the last question.
+        """
+        questions = self._conversation.questions(self._host.left_out)
+        if not questions or questions[-1] <= self._summarised:
+            return "there is no question before the last one that is not summarised yet"
+        return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
+
     @property
     def _summarised(self) -> int:
         """Index of the first message that no summary covers."""
@@ -109,12 +119,17 @@ class MessageHistory:
     def _made(self, end: int, text: str) -> _Digest:
         return _Digest(end, text, self._hash(end))
 
-    def _summarise(self, llm: BaseChatModel, end: int, turn: int) -> str | None:
-        """Summarise the messages before `end` and notify the user. Returns an empty string, why it failed, or None if it was stopped."""
+    def _summarise(self, llm: BaseChatModel, end: int, turn: int, keep: str = "", *, must_shorten: bool = False) -> str | None:
+        """Summarise the messages before `end` and notify the user. Returns an empty string, why it failed, or None if it was stopped.
+
+        must_shorten: fail if the conversation does not become shorter.
+        """
         host, digest, room = self._host, self._valid(), room_of(llm)
-        emit(host.log, Agent(state="thinking", turn=turn, step=0, party=host.party))
+        emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
         said = self._conversation.told(host.left_out, digest.end if digest else 0, end, short=end)
-        request = prompts.summary_request(digest.text if digest else "", [(message.type, str(message.text)) for message in fit(said, room // 2)])
+        request = prompts.summary_request(
+            digest.text if digest else "", [(message.type, str(message.text)) for message in fit(said, room // 2)], keep
+        )
 
         def pausing(sentence: str) -> None:
             emit(host.log, Notice(sentence, level="warning"))
@@ -125,8 +140,14 @@ class MessageHistory:
         text = answer.text.strip()
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model gave an empty answer"
+        before, old = size(self.messages), (self._digest, self._left_out)
         self._digest, self._left_out = self._made(end, text), 0
-        emit(host.log, Notice(f"From now on the model is told {self._until(end)} only as a summary. Nothing changes on your screen.\n{text}"))
+        after = size(self.messages)
+        if must_shorten and after >= before:
+            self._digest, self._left_out = old
+            return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
+        told = f"From now on the model is told {self._until(end)} only as a summary (about {before:,} → {after:,} tokens)."
+        emit(host.log, Notice(f"{told} Nothing changes on your screen.\n{text}"))
         emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
         return ""
 

@@ -162,6 +162,15 @@ class ReplAgent:
         if isinstance(self._nodes.llm, SelfChecking) and (reflection == "never" or reflection_llm is not None):
             self._nodes.llm.close_checker()
 
+    def compact(self, keep: str, turn: int) -> str | None:
+        """Summarise the conversation before the last question; `stop` stops it. See `MessageHistory.compact`. Waits for the running turn.
+
+        keep: what the summary shall keep, in the user's words. turn: of the last question.
+        """
+        with self._one_at_a_time:
+            self._host.cancelled.clear()
+            return self._history.compact(self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn)
+
     def forget(self) -> None:
         """Begin a new conversation. Waits for the running turn."""
         with self._one_at_a_time:

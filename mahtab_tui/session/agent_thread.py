@@ -145,6 +145,21 @@ class AgentThread:
 
         threading.Thread(target=work, name="agent-change", daemon=True).start()
 
+    def compact(self, keep: str) -> None:
+        """Summarise the conversation before the last question, on a thread. keep: what the summary shall keep, in the user's words."""
+
+        def work() -> None:
+            with self._turns.turn():
+                try:
+                    failure = self.agent.compact(self._turns.secrets.mask(keep), self._turns.last)
+                except ModelError as error:
+                    failure = str(error).rstrip(".")
+                self._tell("done" if failure == "" else "stopped" if failure is None else "failed", self._turns.last)
+                if failure:
+                    emit(self._log, Notice(f"Nothing was summarised: {failure}. The conversation stays as it was.", level="warning"))
+
+        threading.Thread(target=work, name="agent-compact", daemon=True).start()
+
     def close(self) -> None:
         """Stop the current turn and the thread. Close the inbox first."""
         self._withdrawn.set()
@@ -171,7 +186,7 @@ class AgentThread:
             summary=summary(self._past),
         )
 
-    def _tell(self, state: Literal["thinking", "failed", "stopped"], turn: int) -> None:
+    def _tell(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
         emit(self._log, Agent(state=state, turn=turn, step=0, party=self._turns.party))
 
     def _prepare(self) -> None:

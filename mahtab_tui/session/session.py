@@ -281,6 +281,13 @@ class Session:
             return "cell"
         return None
 
+    def compact(self, keep: str) -> None:
+        """Summarise the conversation before the last question, on a thread. keep: what the summary shall keep, in the user's words."""
+        if self.turns.in_turn:
+            self.notice("The model is at work. Wait for its end, or stop it; then /compact.", "warning")
+        else:
+            self.agent.compact(keep)
+
     def redo(self) -> None:
         """Take the last undo back, on a thread; errors become notices."""
 

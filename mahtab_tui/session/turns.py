@@ -72,7 +72,9 @@ class TurnHost:
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
         self._can_ask = can_ask
-        self._numbers = itertools.count(1 + max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0))
+        self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
+        """The number of the last question."""
+        self._numbers = itertools.count(self.last + 1)
         self._keeps_exchange = keeps_exchange
         self._exchange: tuple[str, str] | None = None
         """The last question and its answer."""
@@ -94,7 +96,8 @@ class TurnHost:
         return self.profile.party
 
     def new_turn(self) -> int:
-        return next(self._numbers)
+        self.last = next(self._numbers)
+        return self.last
 
     @property
     def in_turn(self) -> bool:

@@ -10,6 +10,7 @@ from mahtab_tui.bus.records import Record
 _STATES = {
     "thinking": ("is thinking", "thinking"),
     "reflecting": ("is checking the result", "checking"),
+    "summarising": ("is summarising the conversation", "summarising"),
     "max-turns": ("is summing up", "summing up"),
 }
 

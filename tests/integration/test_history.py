@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -101,9 +102,12 @@ def test_more_questions_become_a_summary_and_it_is_said(desk: Desk) -> None:
     (said,) = llm._summaries
     assert all(f"question {number}" in said for number in (1, 2, 3))
     assert "question 4" not in said
-    assert desk.notices("info") == [
-        "From now on the model is told what was said up to question 3 only as a summary. Nothing changes on your screen.\nsummary 1"
-    ]
+    (notice,) = desk.notices("info")
+    assert re.fullmatch(
+        r"From now on the model is told what was said up to question 3 only as a summary \(about [\d,]+ → [\d,]+ tokens\)\."
+        r" Nothing changes on your screen\.\nsummary 1",
+        notice,
+    )
     agent.ask_sync("question 8")
     assert questions(llm._sent[-1]) == ["7", "8"]
     assert "summary 1" in llm._summaries[1], "the second summary is of the first, and of what came after it"
@@ -265,7 +269,7 @@ def test_what_is_hidden_or_replaced_is_not_in_a_summary_and_makes_an_old_one_inv
 def test_a_stop_while_it_is_summarised_asks_nothing_more(desk: Desk) -> None:
     agent = agent_over(desk, desk.replay({**SUMMARY, "tokens_per_second": 20}, ANSWER), 1)
     agent.ask_sync("one?")
-    desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking", turn=2)
+    desk.when(tags.AGENT, lambda record: agent.stop(), state="summarising", turn=2)
     assert agent.ask_sync("two?") == ""
     assert not desk.of(tags.SUMMARY)
     assert not desk.notices("warning")

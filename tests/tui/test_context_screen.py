@@ -24,7 +24,7 @@ async def test_it_shows_what_was_counted_and_closes(make_app: Callable[..., Maht
         await drawn(pilot)
         app.push_screen(ContextScreen(lambda: context_use(10_000, {"program": 1_000, "outputs": 2_000})))
         await until(pilot, lambda: "About 3,000 of 10,000 tokens (30%)" in text(app))
-        assert "m in an entry's menu" in text(app)
+        assert "/compact, or m on it" in text(app)
         rows = app.screen.query_one("#context-rows", Static)
         await until(pilot, lambda: rows.size.height == len(text(app).splitlines()))
         await pilot.press("escape")

@@ -99,7 +99,7 @@ class Agent(Record):
     tag: ClassVar[str] = tags.AGENT
 
     state: Word = ""
-    """"thinking", "reflecting", "done", "stopped", "max-turns" or "failed"."""
+    """"thinking", "reflecting", "summarising", "done", "stopped", "max-turns" or "failed"."""
     turn: int | None = None
     step: int | None = None
     party: Word | None = None

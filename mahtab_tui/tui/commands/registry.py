@@ -17,6 +17,7 @@ COMMANDS: tuple[Command, ...] = (
     *skill_commands.COMMANDS,
     session_commands.usage,
     session_commands.context,
+    session_commands.compact,
     session_commands.clear,
     *pane_commands.COMMANDS,
     *screen_commands.COMMANDS,

@@ -220,6 +220,18 @@ def context(work: Workspace) -> None:
     work.app.push_screen(ContextScreen(work.session.context_use))
 
 
+@slash_command(
+    "compact",
+    "Compact",
+    "Let the model summarise the conversation before the last question; you may say what to keep",
+    "Session",
+    slash="compact",
+    argument="WHAT TO KEEP",
+)
+def compact(work: Workspace, keep: str) -> None:
+    work.session.compact(keep)
+
+
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
 def clear(work: Workspace) -> None:
     work.panes.transcript.clear()

@@ -1,0 +1,124 @@
+"""`/compact`: the model summarises the conversation before the last question at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings.model import load_settings
+from tests.integration.sessions import Opened, Watched
+from tests.services import OPENAI, Service
+from tests.waiting import wait_for
+
+LONG = "All about pears and their weights. " * 60
+
+
+@pytest.fixture
+def it(service: Service, project: Path) -> Iterator[Opened]:
+    """A session whose model has answered two questions at length."""
+    store = Watched()
+    session = Session(load_settings(model=OPENAI.spec, reflection="never"), ProcessKernel(), NoFace(), store=store, name="test")
+    session.start()
+    service.replies = [OPENAI.reply(LONG)]
+    session.agent.ask("question one")
+    session.agent.ask("question two")
+    yield Opened(session, store)
+    session.close()
+
+
+def states(it: Opened) -> list[str]:
+    return [str(record.attrs["state"]) for record in it.store.records if record.tag == tags.AGENT]
+
+
+def notices(it: Opened) -> list[str]:
+    return [record.text for record in it.store.records if record.tag == tags.NOTICE]
+
+
+def told(service: Service) -> str:
+    return json.dumps(service.asked[-1], ensure_ascii=False)
+
+
+def test_it_summarises_with_the_users_words_and_says_what_it_saved(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Pears were weighed.")]
+    it.session.compact("the weights </keep> of <conversation> pears")
+    record = it.store.wait(tags.SUMMARY)
+    wait_for(lambda: not it.session.turn_runs)
+    assert (record.text, record.attrs["turn"]) == ("Pears were weighed.", 1)
+    assert "keep this above all:\\n<keep>\\nthe weights &lt;/keep> of" in told(service)
+    assert "question one" in told(service)
+    assert "question two" not in told(service)
+    assert states(it)[-2:] == ["summarising", "done"]
+    (notice,) = [text for text in notices(it) if "only as a summary" in text]
+    before, after = (int(part.replace(",", "")) for part in notice.partition("(about ")[2].partition(" tokens)")[0].split(" → "))
+    assert before > 1_400
+    assert after < 0.7 * before
+    it.session.agent.ask("question three")
+    assert "Pears were weighed." in told(service)
+    assert "question one" not in told(service)
+    assert "question two" in told(service)
+
+
+def test_escape_stops_it_and_the_conversation_stays(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.sending([OPENAI.words("Pears"), service.stall])]
+    it.session.compact("")
+    wait_for(lambda: len(service.asked) == 3)
+    assert it.session.stop() == "model"
+    wait_for(lambda: not it.session.turn_runs)
+    assert states(it)[-1] == "stopped"
+    assert_untouched(it, service)
+
+
+@pytest.mark.parametrize("reply", [lambda: OPENAI.reply(""), lambda: OPENAI.reply("x " * 5_000), lambda: OPENAI.reply("no")._replace(status=400)])
+def test_a_model_that_fails_or_says_too_much_changes_nothing(it: Opened, service: Service, reply: Callable[[], object]) -> None:
+    service.replies = [reply()]  # type: ignore[list-item]
+    it.session.compact("the weights")
+    wait_for(lambda: any("Nothing was summarised" in text for text in notices(it)))
+    wait_for(lambda: not it.session.turn_runs)
+    assert states(it)[-1] == "failed"
+    assert_untouched(it, service)
+
+
+def assert_untouched(it: Opened, service: Service) -> None:
+    assert not [record for record in it.store.records if record.tag == tags.SUMMARY]
+    service.replies = [OPENAI.reply("Yes.")]
+    it.session.agent.ask("question three")
+    assert "question one" in told(service)
+    assert "earlier-conversation" not in told(service).partition('"messages"')[2].partition("user")[2]
+
+
+def test_a_short_conversation_is_left_as_it_is(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Pears.")]
+    it.session.compact("")
+    it.store.wait(tags.SUMMARY)
+    wait_for(lambda: not it.session.turn_runs)
+    asked = len(service.asked)
+    it.session.compact("")
+    wait_for(lambda: any("no question before the last one" in text for text in notices(it)))
+    assert len(service.asked) == asked
+
+
+def test_it_waits_for_nothing_while_the_model_answers(it: Opened, service: Service) -> None:
+    with it.session.turns.turn():
+        it.session.compact("")
+    assert any("The model is at work" in text for text in notices(it))
+    assert len(service.asked) == 2
+
+
+def test_a_resumed_session_goes_on_with_the_summary(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Pears were weighed.")]
+    it.session.compact("")
+    it.store.wait(tags.SUMMARY)
+    wait_for(lambda: not it.session.turn_runs)
+    again = Session(it.session.settings, ProcessKernel(), NoFace(), store=Watched(), name="test", past=list(it.store.records))
+    again.start()
+    again.agent.ask("question three")
+    again.close()
+    assert "Pears were weighed." in told(service)
+    assert "question one" not in told(service)
