@@ -24,6 +24,8 @@ from mahtab_tui.servers.state import ServerError, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
 
+_PATIENCE = 5.0
+"""Seconds for a server to answer whether it is there."""
 MOST_TOOLS = 2_000
 _MOST_PAGES = 100
 
@@ -125,7 +127,20 @@ class Connection:
             if self._living is not None:
                 await asyncio.wait([self._living])
             return f"The server {self._state.name} ended during the call: {self._state.why}"
+        if self._server.url is not None and not await self._answers():
+            self._closed.set(_in_words(error))
         return f"The server {self._state.name} could not answer: {_in_words(error)}."
+
+    async def _answers(self) -> bool:
+        """Whether the server at an address still knows this connection."""
+        if self._client is None:
+            return False
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._client.list_tools()
+        except (MCPError, ValidationError, OSError, RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return False
+        return True
 
     async def _live(self, started: asyncio.Future[None]) -> None:
         """Start the server, tell that it is ready, and wait for its end."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 _KEPT = 200_000
-"""Characters."""
+"""Characters, at least."""
 
 
 class ServerMessages:
@@ -13,23 +14,25 @@ class ServerMessages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._text = ""
+        self._pieces: deque[str] = deque()
+        self._size = 0
 
     def add(self, text: str) -> None:
         """Add a text as it came."""
         with self._lock:
-            self._text = (self._text + text)[-_KEPT:]
+            self._pieces.append(text[-_KEPT:])
+            self._size += len(self._pieces[-1])
+            while self._size - len(self._pieces[0]) >= _KEPT:
+                self._size -= len(self._pieces.popleft())
 
     def add_line(self, line: str) -> None:
         """Add a line of our own."""
-        with self._lock:
-            start = "" if not self._text or self._text.endswith("\n") else "\n"
-            self._text = f"{self._text}{start}{line}\n"[-_KEPT:]
+        self.add(f"{line}\n" if not self._pieces or self._pieces[-1].endswith("\n") else f"\n{line}\n")
 
     @property
     def text(self) -> str:
         with self._lock:
-            return self._text
+            return "".join(self._pieces)
 
     @property
     def last_line(self) -> str:

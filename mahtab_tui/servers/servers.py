@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -122,6 +123,9 @@ def _started_loop() -> asyncio.AbstractEventLoop:
         except ImportError as error:
             begun.set_exception(ServerError(f"MCP servers need the package mcp, which is not installed ({error}). Install mahtab-tui[mcp]."))
             return
+        for library in ("mcp", "httpx2"):  # what they log would be written over the screen
+            logging.getLogger(library).propagate = False
+            logging.getLogger(library).addHandler(logging.NullHandler())
         loop = asyncio.new_event_loop()
         loop.call_soon(begun.set_result, loop)
         try:

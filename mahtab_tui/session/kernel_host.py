@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Input, Kernel, UserReplOut, emit
@@ -17,8 +17,10 @@ from mahtab_tui.session.face import Face
 from mahtab_tui.session.private_names import PrivateNames, why_refused
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.searches import Searches
-from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.tool_calls import ToolCalls
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.server_calls import ServerCalls
 
 
 class SessionKernelHost:
@@ -32,7 +34,7 @@ class SessionKernelHost:
         spending: Spending,
         cells: Cells,
         tools: ToolCalls,
-        servers: ServerCalls,
+        servers: ServerCalls | None,
         searches: Searches,
         agent: AgentThread,
         private: PrivateNames,
@@ -67,7 +69,7 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
-        if info.state is KernelState.DEAD:
+        if info.state is KernelState.DEAD and self._servers is not None:
             self._servers.cancel_all()
 
     def late_output(self, text: str) -> None:
@@ -78,7 +80,7 @@ class SessionKernelHost:
         return self._tools.functions()
 
     def servers(self) -> Sequence[HostServer]:
-        return self._servers.servers()
+        return () if self._servers is None else self._servers.servers()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         if name in ("ask", "rlm") and (used := self._cells.private_in_use):
@@ -104,7 +106,7 @@ class SessionKernelHost:
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
                 return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
-            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search":
+            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers is not None:
                 return self._servers.call(name, args)
             case "quit":
                 return self._cells.leave()

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.servers.signatures import ToolSignature
 
+_LONGEST_ASKED = 200_000
+"""Characters of a call that the user can be asked about."""
+
 
 class _OpenCall:
     """A call that a cell waits for."""
@@ -138,8 +141,10 @@ class ServerCalls:
         if party is None or self._profile.approval == "auto":
             return
         request = f"tool-{next(self._numbers)}"
-        given = "".join(f"\n    {name}={value!r}," for name, value in arguments.items())
+        given = "".join(f"\n    {name if name.isidentifier() else repr(name)}={value!r}," for name, value in arguments.items())
         text = visible(f"{server}.{tool.name}({given}\n)" if given else f"{server}.{tool.name}()")
+        if len(text) > _LONGEST_ASKED:
+            raise ServerError(f"{server}.{tool.name} was not called: arguments of {len(text):,} characters are too long for the user to read.")
         why = f"{party} calls a tool of the MCP server {server} that may change something"
         about = Approval(text, request=request, party=party, is_code=False, why=why)
         emit(self._log, about.changed(state="waiting"))

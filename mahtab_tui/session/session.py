@@ -38,7 +38,6 @@ from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.rebuilding import Rebuilding
 from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.session.searches import Searches
-from mahtab_tui.session.server_calls import ServerCalls
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.server_calls import ServerCalls
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
@@ -148,7 +148,11 @@ class Session:
 
             make = partial(self.models.make, suggesting, thinking=False)
             self._suggestions = Suggestions(self.log, make, self.private.variables, self.spending, self.secrets)
-        servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
+        servers: ServerCalls | None = None
+        if settings.mcp:
+            from mahtab_tui.session.server_calls import ServerCalls
+
+            servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
         self.host = SessionKernelHost(
             self.log,
             face,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
@@ -195,15 +196,24 @@ def port() -> int:
 
 
 def test_a_server_over_http_works_and_is_started_again(open_with: Open, port: int) -> None:
+    it = open_with(far={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer x"}})
+    with _friendly_at(port):
+        assert it.value("far.add(40), far.cities('Norway')[0]['people']") == "(42, 700000)"
+    assert "ToolFailed: The server far could not answer" in it.run("far.add(1)").text
+    with _friendly_at(port):
+        assert it.value("far.add(1)") == "3"
+    assert any("The MCP server far had ended" in record.text for record in it.store.records if record.tag == tags.NOTICE)
+
+
+@contextlib.contextmanager
+def _friendly_at(port: int) -> Iterator[None]:
     command = [sys.executable, str(ROOT / "tests" / "servers" / "friendly.py"), str(port)]
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL) as program:
         try:
             wait_for(lambda: _listens(port))
-            it = open_with(far={"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer x"}})
-            assert it.value("far.add(40), far.cities('Norway')[0]['people']") == "(42, 700000)"
+            yield
         finally:
             program.kill()
-    assert "ToolFailed: The server far could not answer" in it.run("far.add(1)").text
 
 
 def _listens(port: int) -> bool:

@@ -79,6 +79,9 @@ class Server:
         tools = f"{len(self.__dict__):,} tools" if self._revision >= 0 else "starts when a tool is used"
         return f"<MCP server {self._name}: {self._about}; {tools}>"
 
+    def __reduce__(self) -> Any:
+        return server_named, (self._name,)
+
     def load_soon(self) -> None:
         """Start the server on a thread, if its tools are not known yet; completion knows them afterwards."""
         with self._lock:
@@ -123,6 +126,12 @@ class Server:
             raise ToolFailed(answer["failed"])
         values = [_value(part) for part in answer["parts"]]
         return values[0] if len(values) == 1 else values or None
+
+
+def server_named(name: str) -> Server:
+    """Return the namespace's server of this name, for a kept variable; one that is not configured fails when it is used."""
+    found = builtins.__dict__.get(name)
+    return found if isinstance(found, Server) else Server(name, "not configured")
 
 
 class Tools:

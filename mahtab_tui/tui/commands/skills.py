@@ -65,9 +65,9 @@ def mcp(work: Workspace) -> None:
     session = work.session
 
     def show(title: str, text: str) -> None:
-        work.app.push_screen(PagerScreen(title, "messages.txt", lambda: session.secrets.mask(text), session.look(), Path(session.kernel.info().cwd)))
+        work.app.push_screen(PagerScreen(title, "messages.txt", lambda: text, session.look(), Path(session.kernel.info().cwd)))
 
-    work.app.push_screen(ServersScreen(session.knowledge.servers, show))
+    work.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
 
 
 COMMANDS = (skills, unload_skill, instructions, mcp)

@@ -38,9 +38,10 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
         ("enter", "take", "Messages"),  # while the tools have the focus
     ]
 
-    def __init__(self, servers: Servers | None, show_messages: Callable[[str, str], None]) -> None:
-        """show_messages: shows a text under a title."""
+    def __init__(self, servers: Servers | None, mask: Callable[[str], str], show_messages: Callable[[str, str], None]) -> None:
+        """mask: masks secrets in a text. show_messages: shows a text under a title."""
         super().__init__()
+        self._mask = mask
         self._servers = servers
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
@@ -71,7 +72,7 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
 
     def line(self, row: ServerState, width: int) -> Content:
         known = f"{len(row.tools):,} tools" if row.revision else ""
-        about = " · ".join(part for part in (row.phase, known, one_line(visible(row.about))) if part)
+        about = " · ".join(part for part in (row.phase, known, self._line_of(row.about)) if part)
         return Content.assemble(_MARKS[row.phase], f"{row.python:<16}  ", (about, "$muted"))
 
     def describe(self, row: ServerState | None) -> Content:
@@ -79,8 +80,12 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
             self._tools.update("")
             return Content(_NONE if not self._states else "Nothing matches.")
         self._tools.update(self._tools_of(row))
-        why = (f"\n{one_line(visible(row.why))}", "$bad") if row.phase == "ended" and row.why else ""
-        return Content.assemble((one_line(visible(row.where)), "$muted"), why)
+        why = (f"\n{self._line_of(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
+        return Content.assemble((self._line_of(row.where), "$muted"), why)
+
+    def _line_of(self, text: str) -> str:
+        """A text from outside on one line."""
+        return one_line(visible(self._mask(text)))
 
     def _matching(self, state: ServerState, typed: str) -> list[str]:
         """Return the names of the server's tools that match."""
@@ -95,17 +100,15 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
         for wire in wires[:_SHOWN]:
             tool = state.tools[wire]
             reads = (" reads", "$good") if tool.read_only else (" may change something", "$moon")
-            summary = one_line(visible(tool.summary))
-            parts.append(
-                Content.assemble((tool.name, "bold"), one_line(visible(tool.written)), reads, (f"\n  {summary}" if summary else "", "$muted"))
-            )
+            summary = self._line_of(tool.summary)
+            parts.append(Content.assemble((tool.name, "bold"), self._line_of(tool.written), reads, (f"\n  {summary}" if summary else "", "$muted")))
         if len(wires) > _SHOWN:
             parts.append(Content.styled(f"… {len(wires) - _SHOWN:,} more: type to filter", "$muted"))
         return Content("\n").join(parts)
 
     def take(self) -> None:
         if (state := self.listing.chosen) is not None:
-            self._show_messages(f"Messages of {state.python}", state.messages.text or "It has written nothing.")
+            self._show_messages(f"Messages of {state.python}", self._mask(state.messages.text) or "It has written nothing.")
 
     def action_take(self) -> None:
         self.take()
@@ -130,4 +133,4 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
             if error is None:
                 self.listing.say(f"{state.python} runs.", "$good")
             else:
-                self.listing.say(f"{state.python} could not be started." if state.phase == "ended" else visible(str(error)))
+                self.listing.say(f"{state.python} could not be started." if state.phase == "ended" else self._line_of(str(error)))

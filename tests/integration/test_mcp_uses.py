@@ -1,0 +1,110 @@
+"""Tools of MCP servers in searches, in other kernels, in kept variables; and what doctor says of servers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.cli.doctor import report
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings.model import load_settings
+from tests.integration.keeping import Kept
+from tests.integration.kernels import interpreters
+from tests.integration.sessions import Opened, Watched
+from tests.integration.test_mcp_approvals import by_the_model
+from tests.integration.test_mcp_hostile import state
+from tests.integration.test_mcp_servers import Open, open_with
+from tests.integration.test_session_search import LOG
+from tests.servers import configure, plain
+from tests.waiting import wait_for
+
+__all__ = ["open_with"]
+
+
+def test_a_search_calls_a_tool(open_session: Callable[..., Opened], home: Path) -> None:
+    configure(home, echo=plain())
+    it = open_session({"text": "```python\nFINAL(say(text='from the search') + str(add(2, b=3)['result']))\n```"})
+    it.run(LOG)
+    assert it.run("rlm('Say it', log, tools=[echo.say, echo.add])").text == "from the search5\n"
+
+
+def test_an_interrupt_of_a_search_ends_the_call_of_its_tool(open_session: Callable[..., Opened], home: Path) -> None:
+    configure(home, echo=plain())
+    it = open_session({"text": "```python\nsleep()\n```"})
+    it.run(LOG)
+    it.session.submit("python", "rlm('Sleep', log, tools=[echo.sleep])")
+    wait_for(lambda: it.session.knowledge.servers is not None and "sleep" in state(it).used)
+    assert it.session.stop() == "cell"
+    it.store.wait(tags.USER_REPL_OUT, cell=2, status="interrupted")
+    assert it.value("echo.say('goes on')") == "goes on"
+
+
+def test_a_kernel_inside_a_program_has_the_servers_until_it_is_closed(home: Path, project: Path) -> None:
+    import builtins
+
+    configure(home, echo=plain())
+    namespace: dict[str, Any] = {}
+    session = Session(load_settings(model="demo"), InProcessKernel(namespace), NoFace(), store=(store := Watched()))
+    session.start()
+    assert Opened(session, store).run("said = echo.say('x')").status == "ok"
+    session.close()
+    assert namespace["said"] == "x"
+    assert not hasattr(builtins, "echo")
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_every_python_has_the_servers(home: Path, project: Path, python: str) -> None:
+    from mahtab_tui.kernel.process import ProcessKernel
+
+    configure(home, echo=plain())
+    session = Session(load_settings(model="demo"), ProcessKernel(python), NoFace(), store=(store := Watched()))
+    session.start()
+    it = Opened(session, store)
+    assert it.value("echo.add(1, b=2.5), sorted(echo.__dict__)[:2]") == "({'result': 3.5}, ['add', 'change'])"
+    session.close()
+
+
+def test_a_call_whose_arguments_could_not_be_read_is_not_asked_about(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
+    assert "too long for the user to read" in done.output
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+
+
+def test_names_of_arguments_do_not_forge_what_is_asked(open_with: Open) -> None:
+    name = "text='safe'\n)\n# "
+    odd = [{"name": "go", "inputSchema": {"type": "object", "additionalProperties": True}}]
+    it = open_with(odd=plain("", odd))
+    by_the_model(it, f"odd.go(**{{{name!r}: 1, 'text': 'x'}})")
+    assert it.store.wait(tags.APPROVAL).text == f"odd.go(\n    {name!r}=1,\n    text='x',\n)"
+
+
+def test_doctor_lists_the_servers_and_starts_none(home: Path, project: Path) -> None:
+    configure(
+        home, echo={"command": sys.executable, "args": ["-c", "open('started', 'w')"]}, gone={"command": "there-is-none"}, a={"url": "${NO_URL}"}
+    )
+    lines = "\n".join(report())
+    assert f"✓ mcp         echo: {sys.executable} -c open('started', 'w')" in lines
+    assert "! mcp         gone: there-is-none\n              There is no program there-is-none." in lines
+    assert "The variable NO_URL is not set in the environment." in lines
+    assert not (project / "started").exists()
+
+
+def test_results_and_tools_in_variables_come_back_with_a_session(open_session: Callable[..., Opened], home: Path) -> None:
+    configure(home, echo=plain())
+    kept = Kept(home)
+    first = open_session(keep=kept.place)
+    first.run("words, picture = echo.parts()[1:3]; tool = echo.say; server = echo; number = 1")
+    first.session.close()
+    it = open_session(keep=kept.place, past=first.store.records)
+    told = it.store.wait(tags.RESTORE)
+    assert told.text == "5 variables are back."
+    assert it.value("words, picture, bytes(picture)[:4], number") == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
+    assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
