@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING
 
 from mahtab_tui.servers.signatures import ToolSignature
-from mahtab_tui.servers.state import ServerError
 
 if TYPE_CHECKING:
     from mahtab_tui.servers.servers import Servers
 
 _WORD = re.compile(r"[a-z0-9]+")
 _MOST = 100
+_PATIENCE = 10.0
+"""Seconds to wait for servers that start."""
 
 
 def found(servers: Servers, words: str, most: int) -> str:
     """Return the tools that fit, the best first, one a line; and a line for each server that cannot be started. Starts all servers."""
     starting: dict[str, Future[None]] = {name: servers.ready(name) for name in servers.states}
+    wait(starting.values(), _PATIENCE)
     failed = []
-    for future in starting.values():
-        try:
-            future.result()
-        except ServerError as error:
+    for name, future in starting.items():
+        if not future.done():
+            failed.append(f"The server {name} is still starting; search again for its tools.")
+        elif (error := future.exception()) is not None:
             failed.append(str(error))
     wanted = _WORD.findall(words.lower())
     scored: list[tuple[float, str]] = []

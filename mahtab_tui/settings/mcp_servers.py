@@ -98,6 +98,8 @@ class McpJson(NamedTuple):
 def read_mcp_json(path: Path) -> McpJson:
     """Read the servers of a project's file."""
     try:
+        if path.exists() and not path.is_file():
+            return McpJson({}, (f"{path}: not a file, so no server is used.",))
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,11 @@ def test_a_broken_file_is_one_sentence_and_keeps_nothing_from_starting(project: 
     (found,) = load_settings().held_back
     assert found.startswith(f"{file}: ")
     assert sentence in found
+
+
+def test_what_is_no_file_is_not_read(project: Path) -> None:
+    os.mkfifo(project / ".mcp.json")
+    assert load_settings().held_back == (f"{project / '.mcp.json'}: not a file, so no server is used.",)
 
 
 def test_a_wrong_server_of_ones_own_is_an_error_with_its_line(project: Path, home: Path) -> None:
