@@ -34,7 +34,7 @@ def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the patterns of characters to escape in content of this tag, and of the escapes."""
     rest = _rest({*_OURS, tag})
     return (
-        re.compile(rf"<(?={rest})|&(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
+        re.compile(rf"<(?=(?i:{rest}))|&(?=(?i:(?:amp;)*+lt;{rest}))"),
         re.compile(rf"&lt;(?={rest})|&amp;(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
     )
 
@@ -55,7 +55,7 @@ def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
 
 @lru_cache(maxsize=64)
 def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"<(?={_rest(names)})", re.IGNORECASE)
+    return re.compile(rf"<(?=(?i:{_rest(names)}))")
 
 
 def escape_tags(text: str, *names: str) -> str:

@@ -31,6 +31,8 @@ OVERWRITTEN = "[Text that was written over in its line is left out.]"
 
 def told(text: str) -> str:
     """Return text as a model gets it, with ``\\n`` as line ends."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # as the patterns would, but twenty times as fast
     text = _SHOWN.sub(_visible, LINE_END.sub("\n", text))
     return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
 

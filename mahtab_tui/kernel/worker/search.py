@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .logged import Packed
 
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
+_PIECE = 2**19
+"""Characters of a text that are encoded at a time; they fit into a processor's cache."""
 """The id of the search that `arlm` starts."""
 
 
@@ -166,7 +168,6 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
 
     A frame with a hundred megabytes would be slower.
     """
-    data = text.encode("utf-8", "surrogatepass")
     if hasattr(os, "memfd_create"):
         file = opened.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
@@ -174,7 +175,8 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
         opened.callback(_removed, path)
         file = opened.enter_context(os.fdopen(descriptor, "wb"))
-    file.write(data)
+    for start in range(0, len(text), _PIECE):
+        file.write(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
     file.flush()
     return str(path)
 
