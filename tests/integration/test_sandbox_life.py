@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -236,20 +235,13 @@ async def test_the_kernel_itself_limits_the_threads_of_a_sandbox(sandboxes: Proc
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 async def test_the_threads_of_a_user_who_is_not_root_are_limited() -> None:
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.setresuid(54321, 54321, 54321)
-        rlimits.limit(2**30)
-        names: dict[str, int] = {}
-        exec(THREADS, names)
-        os.write(write, str(names["made"]).encode())
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.close(write)
-    with os.fdopen(read) as told:
-        made = int(told.read())
-    os.waitpid(pid, 0)
-    assert rlimits.THREADS < made <= rlimits.SHARED_THREADS
+    code = (
+        f"import ctypes, os\nfrom mahtab_tui.kernel.worker.sandbox import rlimits\nos.setresuid(54321, 54321, 54321)\nrlimits.limit(2**30)\n{THREADS}"
+    )
+    ended = "print(made, flush=True)\nos.kill(os.getpid(), 9)"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code + ended, stdout=asyncio.subprocess.PIPE)
+    made, _ = await process.communicate()
+    assert rlimits.THREADS < int(made) <= rlimits.SHARED_THREADS
 
 
 async def test_a_large_text_is_delivered_once_and_takes_the_memory_that_it_has(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:

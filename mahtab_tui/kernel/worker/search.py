@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .logged import Packed
 
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
+"""The id of the search that `arlm` starts."""
 _PIECE = 2**19
 """Characters of a text that are encoded at a time; they fit into a processor's cache."""
-"""The id of the search that `arlm` starts."""
 
 
 def rlm(
