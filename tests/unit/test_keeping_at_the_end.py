@@ -1,0 +1,74 @@
+"""What is written of the namespace when the program ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.restoration import KeepResult, KeptNamespace
+from mahtab_tui.session.keeping import Keeping
+
+
+class KeepingKernel:
+    """Notes each time that the namespace is written, with the seconds for it."""
+
+    def __init__(self) -> None:
+        self.written: list[float] = []
+
+    def kept(self) -> KeptNamespace:
+        return KeptNamespace((), ())
+
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
+        self.written.append(seconds)
+        return KeepResult(names=1)
+
+
+@pytest.fixture
+def kernel() -> KeepingKernel:
+    return KeepingKernel()
+
+
+@pytest.fixture
+def keeping(kernel: KeepingKernel) -> Keeping:
+    made = Keeping(logging.getLogger("keeping at the end"), cast(Kernel, kernel))
+    made.begin()
+    return made
+
+
+def test_what_the_last_cell_made_is_written_though_the_program_ends_at_once(keeping: Keeping, kernel: KeepingKernel) -> None:
+    keeping.before("n = 1")
+    keeping.after()
+    keeping.close(5.0)
+    assert kernel.written == [5.0]
+    assert not keeping.behind
+
+
+def test_an_end_that_comes_while_a_cell_ends_waits_for_it(keeping: Keeping, kernel: KeepingKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cell is counted as ended, and as one that changed something, in one step."""
+    ending = threading.Thread(target=keeping.close, args=(5.0,))
+    counted: Any = keeping._changed
+
+    def meanwhile() -> None:
+        ending.start()
+        ending.join(0.2)
+        counted()
+
+    monkeypatch.setattr(keeping, "_changed", meanwhile)
+    keeping.before("n = 1")
+    keeping.after()
+    ending.join(60)
+    assert kernel.written == [5.0]
+
+
+def test_the_program_does_not_wait_for_a_cell_that_runs(keeping: Keeping, kernel: KeepingKernel) -> None:
+    keeping.before("n = 1")
+    keeping.after()
+    keeping.before("while True: pass")
+    keeping.close(5.0)
+    keeping._writer.join(60)
+    assert kernel.written == [0.0]
