@@ -1,6 +1,6 @@
 """Installs other engines, each in an environment of its own because they exclude one another, and prints their figures beside ours.
 
-``python -m tests.benchmarks.peers [rlms|dspy ...]``. It needs the network, and some minutes for the first time; the environments are kept in
+``python -m tests.benchmarks.peers [rlms|dspy|rlmflow ...]``. It needs the network, and some minutes for the first time; the environments are kept in
 the folder ``mahtab-tui-peers`` for temporary files.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-ENGINES = {"rlms": "rlms>=0.1", "dspy": "dspy>=3.4"}
+ENGINES = {"rlms": "rlms>=0.1", "dspy": "dspy>=3.4", "rlmflow": "rlmflow>=0.3"}
 _ROOT = Path(__file__).parents[2]
 _SPEED = "from tests.benchmarks import recursion; from tests.benchmarks.table import print_table; print_table(recursion.rows())"
 

@@ -1,10 +1,11 @@
-"""The same prepared searches by other engines, where they are installed: ``pip install rlms dspy``."""
+"""The same prepared searches by other engines, where they are installed: ``pip install rlms dspy rlmflow``."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import importlib.util
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +22,8 @@ def rows(text: str, call: float) -> Iterator[Row]:
         yield from _rlms(text, call)
     if importlib.util.find_spec("dspy") is not None:
         yield from _dspy(text, call)
+    if importlib.util.find_spec("rlmflow") is not None:
+        yield from _rlmflow(text, call)
 
 
 def _rlms(text: str, call: float) -> Iterator[Row]:
@@ -97,3 +100,43 @@ def _dspy(text: str, call: float) -> Iterator[Row]:
         assert found.answer == "1", found
 
     yield Row("dspy: a search of 5 turns, no sandbox", median(timed(five, 5)), "ms", "")
+
+
+def _rlmflow(text: str, call: float) -> Iterator[Row]:
+    def five(turns: int, message: str) -> tuple[str, float]:
+        return _block(f"x{turns} = CONTEXT.line_count()\nprint(x{turns})" if turns < 4 else "done('1')"), 0.0
+
+    def twenty(turns: int, message: str) -> tuple[str, float]:
+        if "part" in message and not turns and "what?" not in message:
+            return "read", call
+        return _block("found = llm_query_batched(['part'] * 20)\ndone(len(found))"), 0.0
+
+    def eight(turns: int, message: str) -> tuple[str, float]:
+        if "what?" not in message:
+            return _block("done(1)"), call
+        children = "[rlm_delegate(name=f'n{n}', query='part', context='part') for n in range(8)]"
+        return _block(f"found = await rlm_wait(*{children})\ndone(len(found))"), 0.0
+
+    yield Row("rlmflow: a search of 5 turns, no sandbox", median(timed(_by_rlmflow(five, text), 5)), "ms", "")
+    yield Row("rlmflow: 20 sub-calls of 50 ms", median(timed(_by_rlmflow(twenty, text), 5)), "ms", "", call * 1_000, "ideal")
+    yield Row("rlmflow: 8 children with code, one call of 50 ms each", median(timed(_by_rlmflow(eight, text), 3)), "ms", "", call * 1_000, "ideal")
+
+
+def _by_rlmflow(answer: Answerer, text: str) -> Callable[[], object]:
+    flow: Any = importlib.import_module("rlmflow")
+    local: Any = importlib.import_module("rlmflow.runtime.local")
+
+    class Client(flow.LLMClient):  # type: ignore[misc]
+        def chat(self, messages: Any, *args: Any, **options: Any) -> str:
+            said, seconds = _said(answer, messages)
+            time.sleep(seconds)
+            return said
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            runtime = local.LocalRuntime(workspace=folder)
+            config = flow.RLMConfig(max_depth=2, max_concurrency=20, async_children=True)
+            found = flow.RLMFlow(Client(), runtime=runtime, config=config).run("what?", context=text)
+        assert str(found).isdigit(), found
+
+    return run
