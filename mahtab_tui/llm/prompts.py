@@ -124,7 +124,7 @@ class ListedServer(NamedTuple):
     name: str
     about: str
     used: Sequence[str]
-    """How each tool that was used is called, and what it does; the newest last."""
+    """How each tool that was used is called, and what it does."""
 
 
 def system_prompt(
@@ -158,7 +158,7 @@ def system_prompt(
 def _told_servers(servers: Sequence[ListedServer]) -> str:
     """List the servers, then the tools that were used, as many as fit."""
     lines = [f"- {server.name}: {server.about}" if server.about else f"- {server.name}" for server in servers]
-    used = [f"- {server.name}.{tool}" for server in servers for tool in reversed(server.used)]
+    used = [f"- {server.name}.{tool}" for server in servers for tool in server.used]
     kept, room = list[str](), SERVERS_ROOM
     for line in [*lines, *(["Tools that were used:", *used] if used else [])]:
         told_line = _line(line)

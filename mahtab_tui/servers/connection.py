@@ -40,7 +40,10 @@ class Connection:
         self._folder = folder
         self._tell = tell
         self._start_seconds = start_seconds
+        self._turn = asyncio.Lock()
+        """Held by the one who starts or ends the server."""
         self._starting: asyncio.Future[None] | None = None
+        """Set while the server starts."""
         self._living: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._closed = Closed()
@@ -50,32 +53,37 @@ class Connection:
 
     async def ready(self) -> None:
         """Start the server, if it does not run. Raises `ServerError`."""
-        if self._client is not None and not self._closed.event.is_set():
-            if self._state.stale:
-                await self._list()
-            return
-        if self._starting is None:
-            died = self._state.phase == "ended" and self._state.ran
-            if died and self._restarts:
-                raise ServerError(
-                    f"The server {self._state.name} has ended again: {self._state.why} /mcp shows what it has said; Ctrl+R there starts it once more."
-                )
-            self._restarts += died
-            why = self._state.why
-            await self.stop()
-            self._starting = asyncio.get_running_loop().create_future()
-            self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
-            self._living = asyncio.create_task(self._live(self._starting))
-            if died:
-                self._tell(f"The MCP server {self._state.name} had ended: {why} It is started again.")
-        await asyncio.shield(self._starting)
+        async with self._turn:
+            if self._living is not None and self._closed.event.is_set():
+                await asyncio.wait([self._living])
+            if self._client is None and self._starting is None:
+                await self._start()
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+        elif self._state.stale:
+            await self._list()
 
     async def restart(self) -> None:
         """End the server and start it, as the user wants. Raises `ServerError`."""
-        await self.stop()
-        self._restarts = 0
-        self._state.ran = False
+        async with self._turn:
+            await self.stop()
+            self._restarts = 0
+            self._state.ran = False
         await self.ready()
+
+    async def _start(self) -> None:
+        """Begin to start the server, for the first time or again. Raises `ServerError` if it has ended too often."""
+        name, why, died = self._state.name, self._state.why, self._state.phase == "ended" and self._state.ran
+        if died and self._restarts:
+            raise ServerError(f"The server {name} has ended again: {why} /mcp shows what it has said; Ctrl+R there starts it once more.")
+        self._restarts += died
+        await self.stop()
+        if died:
+            self._tell(f"The MCP server {name} had ended: {why} It is started again.")
+        self._starting = asyncio.get_running_loop().create_future()
+        self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        self._closed = Closed()
+        self._living = asyncio.create_task(self._live(self._starting))
 
     async def stop(self) -> None:
         """End the server, and wait for that."""
@@ -106,8 +114,7 @@ class Connection:
         client, tool = self._client, self._listed[wire]
         if client is None:
             raise ServerError(f"The server {self._state.name} has just ended.")
-        self._state.used.pop(wire, None)
-        self._state.used[wire] = None
+        self._state.used.setdefault(wire)
         # Not `Client.call_tool`, which would check the result against the server's own patterns without a time limit.
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=wire, arguments=dict(arguments)))
         try:
@@ -146,7 +153,7 @@ class Connection:
         """Start the server, tell that it is ready, and wait for its end."""
         state = self._state
         state.phase, state.why = "starting", ""
-        closed = self._closed = Closed()
+        closed = self._closed
         try:
             async with asyncio.timeout(self._start_seconds) as limit:
                 async with Client(
@@ -161,6 +168,7 @@ class Connection:
                     state.about = _about(client)
                     limit.reschedule(None)
                     state.phase, state.ran = "running", True
+                    self._starting = None
                     started.set_result(None)
                     await closed.event.wait()
         except asyncio.CancelledError:

@@ -10,7 +10,7 @@ from mahtab_tui.servers.signatures import ToolSignature
 
 _USED = 10
 """Tools that the model is told of, because it has used them."""
-_LONGEST_LINE = 400
+_LONGEST_LINE = 200
 
 
 class ServerError(Exception):
@@ -39,7 +39,7 @@ class ServerState:
         self.revision = 0
         """Counts the changes of the tools."""
         self.used: dict[str, None] = {}
-        """The tools that were called, the newest last."""
+        """The tools that were called, in the order of their first call: what the model is told changes seldom."""
         self.messages = ServerMessages()
 
     @property
@@ -48,7 +48,7 @@ class ServerState:
         return f"{self.about or self.name} ({len(self.tools):,} tools)" if self.revision else ("" if self.name == self.python else self.name)
 
     def used_tools(self) -> list[str]:
-        """Return how the tools that were called last are called, and what they do, the newest last."""
+        """Return how the tools that were called are called, and what they do; of many, those that came last."""
         tools = (self.tools.get(wire) for wire in list(self.used)[-_USED:])
         return [f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE] for tool in tools if tool is not None]
 

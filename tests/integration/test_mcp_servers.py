@@ -29,6 +29,7 @@ def open_with(home: Path, project: Path) -> Iterator[Open]:
         configure(home, **servers)
         session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=(store := Watched()))
         session.start()
+        session.ready.result(60)
         opened.append(Opened(session, store))
         return opened[-1]
 

@@ -67,7 +67,8 @@ def test_every_python_has_the_servers(home: Path, project: Path, python: str) ->
     session = Session(load_settings(model="demo"), ProcessKernel(python), NoFace(), store=(store := Watched()))
     session.start()
     it = Opened(session, store)
-    assert it.value("echo.add(1, b=2.5), sorted(echo.__dict__)[:2]") == "({'result': 3.5}, ['add', 'change'])"
+    session.ready.result(60)
+    assert it.value("echo.add(1, b=2.5), dir(echo)[:2]") == "({'result': 3.5}, ['add', 'change'])"
     session.close()
 
 
@@ -108,3 +109,16 @@ def test_results_and_tools_in_variables_come_back_with_a_session(open_session: C
     assert told.text == "5 variables are back."
     assert it.value("words, picture, bytes(picture)[:4], number") == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
     assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
+
+
+def test_help_says_what_a_server_is_and_lists_its_tools(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    assert "It is started when a tool is first used." in it.run("help(echo)").text
+    it.run("echo.say('x')")
+    assert "Tools, of which help(echo.tool) says more:\n" in (text := it.run("help(echo)").text)
+    assert "    say: Say a text.\n" in text
+    assert "load_soon" not in text
+    assert "write(text: 'str')" in it.run("help(echo.write)").text
+    explained = it.session.kernel.explain("echo", 4)
+    assert explained is not None
+    assert "say: Say a text." in explained.doc

@@ -11,7 +11,7 @@ from .limited_repr import limited_repr
 from .limits import TimeLimitError, within
 from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
-from .statics import is_class
+from .statics import is_class, own_dict
 from .summary import kind_of, one_line, size_of, type_name
 
 SECONDS = 2.0
@@ -85,8 +85,10 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 
 
 def doc_of_any(value: Any) -> str:
-    """Return the docstring of a function, class or module, otherwise of the object's class, if it is a plain string."""
+    """Return the docstring of a function, class or module, otherwise the object's own or that of its class, if it is a plain string."""
     holder = value if kind_of(value) != "data" else type(value)
+    if holder is not value and type(own := own_dict(value).get("__doc__")) is str:
+        return inspect.cleandoc(own)
     try:
         doc = inspect.getattr_static(holder, "__doc__", None)
     except Exception:  # around an object of the user's

@@ -53,6 +53,7 @@ class Server:
         self._lock = threading.Lock()
         self._loading = False
         self._wires: dict[str, Any] = {}
+        self.__dict__["__doc__"] = f"The MCP server {name}: {about}\n\n{Server.__doc__}"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -60,7 +61,7 @@ class Server:
         self._load()
         if name in self.__dict__:
             return self.__dict__[name]
-        near = difflib.get_close_matches(name, self.__dict__, n=1)
+        near = difflib.get_close_matches(name, dir(self), n=1)
         hint = f"Did you mean {near[0]}?" if near else "tools.search(words) finds tools."
         raise AttributeError(f"The MCP server {self._name} has no tool {name}. {hint}")
 
@@ -73,10 +74,10 @@ class Server:
 
     def __dir__(self) -> list[str]:
         self.load_soon()
-        return list(self.__dict__)
+        return [name for name in list(self.__dict__) if name != "__doc__"]
 
     def __repr__(self) -> str:
-        tools = f"{len(self.__dict__):,} tools" if self._revision >= 0 else "starts when a tool is used"
+        tools = f"{len(self._wires):,} tools" if self._revision >= 0 else "starts when a tool is used"
         return f"<MCP server {self._name}: {self._about}; {tools}>"
 
     def __reduce__(self) -> Any:
@@ -106,7 +107,7 @@ class Server:
                 return
             functions = {tool["name"]: _function(self, tool) for tool in described}
             self.__dict__.clear()
-            self.__dict__.update(functions)
+            self.__dict__.update(functions, __doc__=_doc(self._name, self._about, described))
             self._wires = {tool["wire"]: functions[tool["name"]] for tool in described}
             self._revision = revision
 
@@ -182,6 +183,12 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
     function.__doc__ = tool["doc"]
     function.__qualname__ = f"{server._name}.{tool['name']}"
     return function
+
+
+def _doc(name: str, about: str, described: list[dict[str, Any]]) -> str:
+    """What help() says of a server."""
+    lines = [f"    {tool['name']}: {tool['summary']}" for tool in described]
+    return "\n".join([f"The MCP server {name}: {about}", "", f"Tools, of which help({name}.tool) says more:", *lines])
 
 
 def _plain(value: Any) -> Any:
