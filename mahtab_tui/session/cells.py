@@ -61,6 +61,8 @@ class Cells:
         self._number_lock = threading.Lock()
         self.servers: frozenset[str] = frozenset()
         """Names of MCP servers in the current namespace."""
+        self.interrupted: Callable[[int], object] = lambda cell: None
+        """Called with the number of a cell that was interrupted."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
@@ -200,6 +202,8 @@ class Cells:
         )
         if used:
             self._private.refresh()
+        if result.status is Status.INTERRUPTED:
+            self.interrupted(cell)
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
             self._keeping.show()

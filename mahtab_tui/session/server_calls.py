@@ -29,7 +29,9 @@ _LONGEST_ASKED = 200_000
 class _OpenCall:
     """A call that a cell waits for."""
 
-    def __init__(self) -> None:
+    def __init__(self, cell: int) -> None:
+        """cell: the newest cell when it began."""
+        self.cell = cell
         self._lock = threading.Lock()
         self._cancel: Callable[[], object] | None = None
         self.cancelled = False
@@ -72,6 +74,7 @@ class ServerCalls:
         self._stop = stop
         self._numbers = itertools.count(1)
         self._open: dict[str, _OpenCall] = {}
+        cells.interrupted = self._cancel_of
 
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""
@@ -110,6 +113,12 @@ class ServerCalls:
         for open_call in list(self._open.values()):
             open_call.cancel()
 
+    def _cancel_of(self, cell: int) -> None:
+        """Cancel the calls of a cell, also those that its threads wait for."""
+        for open_call in list(self._open.values()):
+            if open_call.cell == cell:
+                open_call.cancel()
+
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
         servers.ready(server).result()
         state = servers.states[server]
@@ -118,7 +127,7 @@ class ServerCalls:
 
     def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
         server, wire, arguments, key = str(args["server"]), str(args["tool"]), dict(args["arguments"]), str(args["call"])
-        open_call = self._open[key] = _OpenCall()
+        open_call = self._open[key] = _OpenCall(self._cells.last)
 
         def waited(future: Future[Any]) -> Any:
             open_call.wait_with(future.cancel)

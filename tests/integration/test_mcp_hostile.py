@@ -62,6 +62,15 @@ def test_an_interrupt_cancels_a_call_and_the_server_is_told(open_with: Open) -> 
     assert it.value("echo.say('goes on')") == "goes on"
 
 
+def test_an_interrupt_cancels_what_threads_of_the_cell_wait_for(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    it.session.submit("python", "import asyncio; await asyncio.to_thread(echo.sleep)")
+    wait_for(lambda: "sleep" in state(it).used)
+    it.session.kernel.interrupt()
+    it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
+    wait_for(lambda: "cancelled" in state(it).messages.text, 20)
+
+
 def state(it: Opened) -> ServerState:
     known = it.session.knowledge.servers
     assert known is not None
