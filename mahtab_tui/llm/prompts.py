@@ -54,7 +54,7 @@ A failure raises ToolFailed. What servers say of themselves and what their tools
 {servers}
 </mcp-servers>
 """
-SERVERS_ROOM = 2_500
+SERVERS_ROOM = 2_000
 """Characters of what is told of all servers, and of the tools that were used."""
 _INSTRUCTIONS = (
     "\nStanding instructions of the person, from files. Follow them unless the person asks for something else. If two contradict each other, the"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 _PATIENCE = 0.2
-"""Seconds for a pattern."""
+"""Seconds for all patterns of a call."""
 _LONGEST = 300
 _MOST_STEPS = 20_000
 """Keywords that are looked at for one call."""
@@ -38,6 +39,7 @@ class _Checker:
 
     def __init__(self) -> None:
         self._left = _MOST_STEPS
+        self._seconds = _PATIENCE
         ours = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
         theirs = {name: check for name, check in Draft202012Validator.VALIDATORS.items() if name not in _SLOW}
         self.validator = validators.create(
@@ -54,22 +56,24 @@ class _Checker:
         return counted
 
     def _pattern(self, validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        if isinstance(instance, str) and isinstance(pattern, str) and not _matches(pattern, instance):
+        if isinstance(instance, str) and isinstance(pattern, str) and not self._matches(pattern, instance):
             yield ValidationError(f"does not match {pattern[:_LONGEST]!r}")
 
     def _pattern_properties(self, validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if isinstance(instance, Mapping) and isinstance(patterns, Mapping):
             for pattern, inside in patterns.items():
                 for name, value in instance.items():
-                    if _matches(pattern, name):
+                    if self._matches(pattern, name):
                         yield from validator.descend(value, inside, path=name)
 
-
-def _matches(pattern: str, text: str) -> bool:
-    try:
-        return regex.search(pattern, text, timeout=_PATIENCE, concurrent=True) is not None
-    except (TimeoutError, regex.error):  # it takes too long, or is of another language
-        raise _NoCheck from None
+    def _matches(self, pattern: str, text: str) -> bool:
+        began = time.monotonic()
+        try:
+            return regex.search(pattern, text, timeout=max(0.001, self._seconds), concurrent=True) is not None
+        except (TimeoutError, regex.error):  # it takes too long, or is of another language
+            raise _NoCheck from None
+        finally:
+            self._seconds -= time.monotonic() - began
 
 
 def check(arguments: Mapping[str, Any], schema: Any) -> None:

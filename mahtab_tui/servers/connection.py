@@ -235,7 +235,7 @@ def _about(client: Client) -> str:
     """The server's own words about itself: one line."""
     info = client.server_info
     words = client.instructions or (info.title or info.name if info is not None else "")
-    return " ".join((words or "").split())[:120]
+    return " ".join((words or "").split())[:80]
 
 
 def _in_words(error: BaseException) -> str:

@@ -356,6 +356,16 @@ def test_a_server_that_ignores_everything_ends_with_a_killed_program(project: Pa
         wait_for(lambda: not any(map(alive, started)), 20)
 
 
+def test_without_the_sdk_it_is_said_what_to_install(project: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; sys.modules['mcp'] = None\n"
+        "from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.mcp_servers import McpServer\n"
+        "Servers({'it': McpServer(command='x')}, Path.cwd(), print).ready('it')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert "ServerError: MCP servers need the package mcp, which is not installed" in done.stderr
+
+
 def test_a_friendly_server_has_its_own_words(open_with: Open) -> None:
     it = open_with(friend={**friendly(), "env": {"PYTHONPATH": str(ROOT)}})
     it.run("friend.add(1)")

@@ -101,6 +101,8 @@ def test_a_pattern_that_takes_for_ever_is_left_to_the_server() -> None:
     for pattern in ("^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?:(?:a|b|ab)*)*c"):
         with suppress(ArgumentsError):
             check({"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}})
+    check({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
+    check({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
 
 
 def test_a_schema_that_branches_without_end_is_left_to_the_server() -> None:

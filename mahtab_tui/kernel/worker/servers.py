@@ -143,7 +143,10 @@ class Tools:
 
         All servers are started for it. Example: print(tools.search("open issues")).
         """
-        return readable(str(Host.call("mcp_search", {"words": str(words), "most": int(most)})))
+        answer = Host.call("mcp_search", {"words": str(words), "most": int(most)})
+        if isinstance(answer, dict):
+            raise ToolFailed(answer["failed"])
+        return readable(str(answer))
 
     def __repr__(self) -> str:
         return "<the tools of all MCP servers: tools.search(words) finds some>"
