@@ -34,17 +34,31 @@ class _NoCheck(Exception):
     """The schema is not proper, or checking takes too long: it is left to the server."""
 
 
-class _Checker:
-    """Checks with a limited number of steps, because a schema may branch without end."""
+class ArgumentChecker:
+    """Checks with a limited number of steps, because a schema may branch without end. One thread at a time may use it."""
 
     def __init__(self) -> None:
-        self._left = _MOST_STEPS
-        self._seconds = _PATIENCE
+        self._left = 0
+        """Steps that are left."""
+        self._seconds = 0.0
+        """Time that is left for patterns."""
         ours = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
         theirs = {name: check for name, check in Draft202012Validator.VALIDATORS.items() if name not in _SLOW}
-        self.validator = validators.create(
+        self._validator = validators.create(
             Draft202012Validator.META_SCHEMA, {name: self._counted(check) for name, check in {**theirs, **ours}.items()}, type_checker=_TYPES
         )
+
+    def check(self, arguments: Mapping[str, Any], schema: Any) -> None:
+        """Check the arguments. Raises `ArgumentsError`. What the schema leaves unclear is left to the server."""
+        if not isinstance(schema, Mapping) or _size(schema) > _MOST:
+            return
+        self._left, self._seconds = _MOST_STEPS, _PATIENCE
+        try:
+            error = best_match(_limited(self._validator(schema, registry=Registry()).iter_errors(dict(arguments))))
+        except (_NoCheck, UnknownType, Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
+            return
+        if error is not None:
+            raise ArgumentsError(_sentence(error))
 
     def _counted(self, check: _Check) -> _Check:
         def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -74,18 +88,6 @@ class _Checker:
             raise _NoCheck from None
         finally:
             self._seconds -= time.monotonic() - began
-
-
-def check(arguments: Mapping[str, Any], schema: Any) -> None:
-    """Check the arguments. Raises `ArgumentsError`. What the schema leaves unclear is left to the server."""
-    if not isinstance(schema, Mapping) or _size(schema) > _MOST:
-        return
-    try:
-        error = best_match(_limited(_Checker().validator(schema, registry=Registry()).iter_errors(dict(arguments))))
-    except (_NoCheck, UnknownType, Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
-        return
-    if error is not None:
-        raise ArgumentsError(_sentence(error))
 
 
 def _limited(errors: Iterator[ValidationError]) -> Iterator[ValidationError]:

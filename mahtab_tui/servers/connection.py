@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from mahtab_tui import __version__
 from mahtab_tui.kernel.endings import describe_end
-from mahtab_tui.servers.arguments import ArgumentsError, check
+from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
 from mahtab_tui.servers.names import identifier
 from mahtab_tui.servers.results import error_text, parts_of
 from mahtab_tui.servers.signatures import ToolSignature, signature_of
@@ -40,6 +40,7 @@ class Connection:
         self._folder = folder
         self._tell = tell
         self._start_seconds = start_seconds
+        self._checker = ArgumentChecker()
         self._turn = asyncio.Lock()
         """Held by the one who starts or ends the server."""
         self._starting: asyncio.Future[None] | None = None
@@ -100,7 +101,7 @@ class Connection:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
         signature = self._state.tools[wire]
         try:
-            check(arguments, tool.input_schema)
+            self._checker.check(arguments, tool.input_schema)
             json.dumps(arguments, ensure_ascii=False).encode()
         except ArgumentsError as error:
             raise ServerError(f"{self._state.python}.{signature.name} was not called. {error}") from None

@@ -8,7 +8,7 @@ from typing import Literal
 from mahtab_tui.servers.messages import ServerMessages
 from mahtab_tui.servers.signatures import ToolSignature
 
-_USED = 10
+_USED = 8
 """Tools that the model is told of, because it has used them."""
 _LONGEST_LINE = 200
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.worker.servers import objects
-from mahtab_tui.servers.arguments import ArgumentsError, check
+from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
 from mahtab_tui.servers.names import identifier
 from mahtab_tui.servers.signatures import ToolSignature, signature_of
+
+check = ArgumentChecker().check
 
 
 def described(schema: Any, description: str = "Words.") -> ToolSignature:
