@@ -24,6 +24,7 @@ from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings, resource_folder
 from mahtab_tui.store.namespaces import kept_bytes
+from mahtab_tui.system.langsmith import sent_to_langsmith
 
 _WIDTH = 12
 
@@ -49,6 +50,8 @@ def report() -> Iterator[str]:
     yield _claude()
     if executable := shutil.which("claude"):
         yield _login(executable)
+    if variable := sent_to_langsmith():
+        yield _line("langsmith", f"gets every prompt and answer ({variable}=true)", f"Without {variable}, or with --no-store, it gets none.")
     yield _ripgrep()
     yield _terminal()
     yield _config()

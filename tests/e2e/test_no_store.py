@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Start
+from tests.waiting import wait_for
 from tests.warm import command
 
 IDLE = r"● kernel .*idle"
@@ -33,8 +37,8 @@ def test_nothing_of_a_session_without_a_trace_is_written(start: Start, home: Pat
     screen.wait("is made")
     screen.enter(f"answer = rlm('Where is {CANARY}?', '{CANARY} line\\n' * 20_000); print('has ' + 'searched')")
     screen.wait("has searched")
-    screen.enter(f"`Is {CANARY} there?")
-    screen.wait(r"(?s)●.*there\?")
+    screen.enter(f"`How many items has {CANARY}?")
+    screen.press_until("y", f"{CANARY} has 1 items", asked="y run")
     screen.type(f"draft_of_{CANARY}")
     screen.wait(f"draft_of_{CANARY}")
     assert found(home, project, temporary) == []
@@ -47,6 +51,51 @@ def test_nothing_of_a_session_without_a_trace_is_written(start: Start, home: Pat
     assert subprocess.run([*command(), "sessions"], capture_output=True, text=True).stdout.count(CANARY) == 0
     again = start("--continue")
     again.wait("There is no session to resume")
+
+
+@pytest.fixture
+def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
+    """The variables of a service that stands in for LangSmith, and what it was sent."""
+    sent: list[bytes] = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            if body := self.rfile.read(int(self.headers["Content-Length"] or 0)):
+                sent.append(body)
+            self.send_response(202)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_PATCH = do_GET = do_POST
+
+        def log_message(self, *told: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        yield {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": address, "LANGSMITH_API_KEY": "key"}, sent
+        server.shutdown()
+
+
+def test_langsmith_gets_nothing_of_it(start: Start, langsmith: tuple[dict[str, str], list[bytes]]) -> None:
+    variables, sent = langsmith
+    for arguments in ([], ["--no-store"]):
+        screen = start("--model", "demo", *arguments, env=variables)
+        screen.wait(IDLE)
+        screen.enter(f"{CANARY} = [1]; print('is ' + 'made')")
+        screen.wait("is made")
+        screen.enter(f"`How many items has {CANARY}?")
+        screen.wait("waits for you")
+        if arguments:
+            assert "to LangSmith" not in screen.text
+            assert screen.leave() == 0
+            assert not sent
+        else:
+            screen.wait("ask first  to LangSmith")
+            wait_for(lambda: sent)
+            assert screen.leave() == 0
+            sent.clear()
 
 
 def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> None:

@@ -226,3 +226,12 @@ async def test_the_tooltip_tells_how_much_of_the_variables_is_saved(make_app: Ma
         await drawn(pilot)
         await pilot.hover(HeaderBar)
         await until(pilot, lambda: str(app.query_one(HeaderBar).tooltip) == "Undo: 0 of 20 cells, 0 of 1,024 MB\nSaved variables: 12 of 1,024 MB")
+
+
+async def test_what_langsmith_gets_is_said_at_every_width(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    for columns in (80, 120):
+        async with make_app(SESSION).run_test(size=(columns, 24)) as pilot:
+            await told(pilot)
+            assert "ask first  to LangSmith" in line(pilot)
+            assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(pilot.app.query_one(HeaderBar).tooltip)

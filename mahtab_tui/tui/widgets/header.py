@@ -57,10 +57,14 @@ class HeaderBar(Widget):
     """Whether something waits for the user."""
     kernel: reactive[Kernel] = reactive(Kernel(state="starting"), always_update=True)
 
-    def __init__(self, in_use: Callable[[], str], *, id: str | None = None) -> None:
-        """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`."""
+    def __init__(self, in_use: Callable[[], str], langsmith: str = "", *, id: str | None = None) -> None:
+        """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`.
+
+        langsmith: the variable that has everything sent to LangSmith; empty for none.
+        """
         super().__init__(id=id)
         self._in_use = in_use
+        self._langsmith = langsmith
         self._kept = ""
         """What that said when the mouse came last."""
         self._fetcher = Fetcher(self)
@@ -72,6 +76,7 @@ class HeaderBar(Widget):
         self._activities = Activities(time.time())
         self._waiting = Waiting()
         self._ticking: Timer | None = None
+        self._show_tooltip()
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in new records."""
@@ -110,7 +115,7 @@ class HeaderBar(Widget):
 
     def _show_tooltip(self) -> None:
         """Show tokens, costs, what is kept, and loaded skills."""
-        lines = []
+        lines = [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."] if self._langsmith else []
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
@@ -177,6 +182,8 @@ class HeaderBar(Widget):
         for name in names:
             parts += ["  ", name]
         parts += ["  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
+        if self._langsmith:
+            parts += ["  ", ("to LangSmith", "$moon")]
         spent = self._spent(narrow)
         if spent:
             parts += ["  ", (spent, "$muted")]

@@ -1,0 +1,45 @@
+"""LangSmith's own variables are read as its package reads them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from langsmith.utils import get_env_var
+
+from mahtab_tui.system.langsmith import keep_from_langsmith, sent_to_langsmith
+
+NAMES = ("LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_TRACING", "LANGCHAIN_TRACING")
+
+
+def said_by_its_package() -> bool:
+    remembered: Any = get_env_var
+    remembered.cache_clear()
+    return get_env_var("TRACING_V2", default=get_env_var("TRACING", default="")) == "true"
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, ""),
+        ({"LANGSMITH_TRACING": "true"}, "LANGSMITH_TRACING"),
+        ({"LANGCHAIN_TRACING_V2": "true"}, "LANGCHAIN_TRACING_V2"),
+        ({"LANGSMITH_TRACING": "false"}, ""),
+        ({"LANGSMITH_TRACING": "True"}, ""),
+        ({"LANGSMITH_TRACING_V2": "false", "LANGSMITH_TRACING": "true"}, ""),
+        ({"LANGSMITH_TRACING_V2": " ", "LANGCHAIN_TRACING": "true"}, "LANGCHAIN_TRACING"),
+        ({"LANGCHAIN_TRACING_V2": "false", "LANGSMITH_TRACING_V2": "true"}, "LANGSMITH_TRACING_V2"),
+    ],
+)
+def test_what_is_sent_is_known(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert sent_to_langsmith() == found
+    assert said_by_its_package() is bool(found)
+    keep_from_langsmith()
+    assert not said_by_its_package()
+    assert not sent_to_langsmith()
+    assert os.environ.keys() & set(NAMES) == variables.keys()
