@@ -20,7 +20,7 @@ from mahtab_tui.kernel.worker.undo.tables import block_of
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="only Linux tells what another process's memory holds")
 SIZE = 1_000_003
-Forked = Callable[[], Any]
+Forked = Callable[..., Any]
 
 
 @pytest.fixture
@@ -29,11 +29,16 @@ def forked() -> Iterator[Forked]:
     pids: list[int] = []
 
     def fork(without: mmap.mmap | None = None) -> Any:
+        told, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
             if without is not None:
                 without.close()
+            os.close(tell)
             signal.pause()
+        os.close(tell)
+        os.read(told, 1)
+        os.close(told)
         pids.append(pid)
         return SimpleNamespace(pid=pid)
 
