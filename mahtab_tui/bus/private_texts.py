@@ -22,8 +22,8 @@ class PrivateTexts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: set[str] = set()
-        self._whole: dict[str, list[str]] = {}
-        """Lines that are found as a whole, by their first characters."""
+        self._whole: dict[str, dict[int, set[str]]] = {}
+        """Lines that are found as a whole, by their first characters and their lengths."""
         self._pieces: dict[str, list[tuple[str, int]]] = {}
         """Pieces of longer lines, to the line and the place in it."""
 
@@ -50,7 +50,7 @@ class PrivateTexts:
                 return
             self._known.add(line)
             if len(line) < _WHOLE:
-                self._whole.setdefault(line[:_SHORT], []).append(line)
+                self._whole.setdefault(line[:_SHORT], {}).setdefault(len(line), set()).add(line)
                 return
             for place in range(0, len(line) - _LONG + 1, _LONG):
                 held = self._pieces.setdefault(line[place : place + _LONG], [])
@@ -76,7 +76,8 @@ class PrivateTexts:
 
     def _at(self, text: str, place: int) -> SecretSpan | None:
         """Return the longest span of known text that begins here, or that has a whole piece here."""
-        ends = [place + len(line) for line in self._whole.get(text[place : place + _SHORT], ()) if text.startswith(line, place)]
+        whole = self._whole.get(text[place : place + _SHORT], {})
+        ends = [place + length for length, lines in whole.items() if text[place : place + length] in lines]
         starts = [place]
         for line, offset in self._pieces.get(text[place : place + _LONG], ()):
             before = 0
