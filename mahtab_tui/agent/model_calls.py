@@ -13,14 +13,15 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.tool_messages import ToolCall, gathered
-from mahtab_tui.bus.records import Usage
+from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
 from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.spending import OverBudget
-from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, told_usage, worst_cost
+from mahtab_tui.llm.token_estimate import estimated_tokens
+from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, tokens_in, told_usage, window_of, worst_cost
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -83,9 +84,28 @@ def call_model(
             answer = read_answer(llm, messages, host.cancelled, on_token, on_pause, options)
             if answer.usage is not None:
                 host.usage(answer.usage.changed(source=source, turn=turn))
+            if source == "agent" and (answer.text or answer.calls):
+                tell_window(host, llm, messages, answer.usage, options)
     except OverBudget as refusal:
         return ModelAnswer("", stopped=False, cut=False, failure=str(refusal), usage=None)
     return answer
+
+
+def tell_window(
+    host: AgentHost, llm: BaseChatModel, messages: Sequence[AnyMessage], usage: Usage | None = None, options: Mapping[str, Any] | None = None
+) -> None:
+    """Log what these messages take of a model's window: as the model has counted them in its usage, otherwise estimated.
+
+    Nothing is logged if the window is unknown. options: as for `call_model`.
+    """
+    if not (size := window_of(llm)):
+        return
+    if usage is not None and usage.input_tokens and not usage.estimated:
+        emit(host.log, Window(tokens=usage.input_tokens, size=size))
+        return
+    calls = [str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls]
+    tokens = estimated_tokens([*(str(message.text) for message in messages), *calls, *([str(options)] if options else [])])
+    emit(host.log, Window(tokens=tokens + tokens_in([], pictures_in(messages)), size=size, estimated=True))
 
 
 def read_answer(

@@ -15,6 +15,7 @@ from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import MessageHistory
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, EarlierMessage, Interruptible
+from mahtab_tui.agent.model_calls import tell_window
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -169,7 +170,10 @@ class ReplAgent:
         """
         with self._one_at_a_time:
             self._host.cancelled.clear()
-            return self._history.compact(self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn)
+            failure = self._history.compact(self._nodes.reflection_llm or self._nodes.llm, encodable(keep), turn)
+            if failure == "":
+                tell_window(self._host, self._nodes.llm, [SystemMessage(self._system_prompt()), *self._history.messages])
+            return failure
 
     def forget(self) -> None:
         """Begin a new conversation. Waits for the running turn."""

@@ -31,6 +31,7 @@ QUEUE = "queue"
 KERNEL = "kernel"
 NAMESPACE = "namespace"
 USAGE = "usage"
+WINDOW = "window"
 NOTICE = "notice"
 SUMMARY = "summary"
 SESSION = "session"
@@ -84,6 +85,8 @@ ROUTES: Mapping[str, Route] = {
     KERNEL: Route(display=True, prompt=False, store=True),
     NAMESPACE: Route(display=True, prompt=False, store=True),
     USAGE: Route(display=True, prompt=False, store=True),
+    # Of the model that answers now; a resumed session may have another one.
+    WINDOW: Route(display=True, prompt=False, store=False),
     NOTICE: Route(display=True, prompt=False, store=True),
     SUMMARY: Route(display=True, prompt=False, store=True),
     SESSION: Route(display=True, prompt=False, store=False),

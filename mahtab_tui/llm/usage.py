@@ -42,9 +42,14 @@ def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
 
 def room_of(llm: BaseChatModel) -> int:
     """Return how many tokens may be sent to a model, without its answer, as its package or the tables of genai-prices tell."""
-    told = getattr(llm, "window", None)
-    window = told if isinstance(told, int) else known_window(llm) or _UNKNOWN_WINDOW
+    window = window_of(llm) or _UNKNOWN_WINDOW
     return window - min(_ANSWER_ROOM, window // 4)
+
+
+def window_of(llm: BaseChatModel) -> int | None:
+    """Return how many tokens a model can read, as its package or the tables of genai-prices tell; None if unknown."""
+    told = getattr(llm, "window", None)
+    return told if isinstance(told, int) else known_window(llm)
 
 
 def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> Usage | None:

@@ -235,3 +235,35 @@ async def test_what_langsmith_gets_is_said_at_every_width(make_app: MakeApp, mon
             await told(pilot)
             assert "ask first  to LangSmith" in line(pilot)
             assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(pilot.app.query_one(HeaderBar).tooltip)
+
+
+def window(tokens: int, size: int = 200_000, **attrs: Any) -> Record:
+    return made(tags.WINDOW, "", {"tokens": tokens, "size": size, **attrs})
+
+
+@pytest.mark.parametrize(("size", "words"), [((120, 40), "  window 34%  12.5k tok"), ((80, 24), "  34%  $0.03")], ids=["wide", "narrow"])
+async def test_the_header_shows_how_full_the_models_window_is(make_app: MakeApp, size: tuple[int, int], words: str) -> None:
+    async with make_app(SESSION).run_test(size=size) as pilot:
+        await told(pilot, usage(cost=0.03), kernel("idle"))
+        assert "%" not in line(pilot), "nothing, as long as it is not known"
+        await told(pilot, window(68_000, estimated=True))
+        assert words in line(pilot)
+        assert line(pilot).endswith("idle")
+        header = pilot.app.query_one(HeaderBar)
+        assert "68,000 of the 200,000 tokens of the model's window (estimated)" in str(header.tooltip)
+        await told(pilot, window(160_000))
+        assert "80%" in line(pilot)
+        assert "(as the model counted)" in str(header.tooltip)
+        await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "openai:gpt", "approval": "ask"}))
+        assert "%" not in line(pilot)
+        assert "window" not in str(header.tooltip)
+
+
+@pytest.mark.parametrize(("tokens", "alarming"), [(159_000, False), (160_000, True), (260_000, True)])
+async def test_the_meter_is_in_an_alarming_colour_from_80_percent(make_app: MakeApp, tokens: int, alarming: bool) -> None:
+    async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await told(pilot, kernel("idle"), window(tokens))
+        header = pilot.app.query_one(HeaderBar)
+        (style,) = [str(span.style) for span in header.render().spans if "%" in header.render().plain[span.start : span.end]]
+        assert style == ("$bad" if alarming else "$muted")

@@ -35,6 +35,7 @@ from mahtab_tui.bus.records.chat import (
     Usage,
     UserAttachment,
     UserChat,
+    Window,
 )
 from mahtab_tui.bus.records.search import (
     SearchBackOff,

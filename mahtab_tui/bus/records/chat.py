@@ -171,6 +171,19 @@ class Summary(Record):
     """The last question that it covers."""
 
 
+class Window(Record):
+    """What the conversation takes of the window of the model that answers."""
+
+    tag: ClassVar[str] = tags.WINDOW
+
+    tokens: int = 0
+    """Of the last request, as the model counted them; or of the next one."""
+    size: int = 0
+    """The tokens that the model can read."""
+    estimated: Flag = False
+    """The model did not count them."""
+
+
 class Usage(Record):
     """The usage of one model call."""
 

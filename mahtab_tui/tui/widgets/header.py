@@ -11,13 +11,16 @@ from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.bus.records import Kernel, Record, Session, Skill, Usage
+from mahtab_tui.bus.records import Kernel, Record, Session, Skill, Usage, Window
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.activity import Activities, Waiting
 from mahtab_tui.tui.rows.fetcher import Fetcher
 
 NARROW = 100
 """Columns below which the header leaves out some parts."""
+
+FULL = 0.8
+"""The part of the model's window from which the header warns."""
 
 _STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad")}
 _APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "runs by itself"}
@@ -53,6 +56,8 @@ class HeaderBar(Widget):
     tokens: reactive[int] = reactive(0)
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
+    window: reactive[Window | None] = reactive(None)
+    """What the conversation takes of the model's window; None if unknown."""
     waits: reactive[bool] = reactive(False)
     """Whether something waits for the user."""
     kernel: reactive[Kernel] = reactive(Kernel(state="starting"), always_update=True)
@@ -85,12 +90,16 @@ class HeaderBar(Widget):
             self._activities.fold(record)
             self._waiting.fold(record)
             if isinstance(record, Session):
+                if one_line(record.model) != self.model:  # another model has another window
+                    self.window = None
                 self.session_name, self.model, self.approval = map(one_line, (record.name, record.model, record.approval))
             elif isinstance(record, Usage):
                 self._add_usage(record)
+            elif isinstance(record, Window):
+                self.window = record if record.size > 0 else None
             elif isinstance(record, Skill):
                 self._skill_changed(record)
-        if any(isinstance(record, Usage | Skill) for record in records):
+        if any(isinstance(record, Session | Usage | Skill | Window) for record in records):
             self._show_tooltip()
         self._kernel_changed([record for record in records if isinstance(record, Kernel)])
         self.waits = self._waiting.since is not None
@@ -114,8 +123,11 @@ class HeaderBar(Widget):
         self._show_tooltip()
 
     def _show_tooltip(self) -> None:
-        """Show tokens, costs, what is kept, and loaded skills."""
+        """Show the model's window, tokens, costs, what is kept, and loaded skills."""
         lines = [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."] if self._langsmith else []
+        if (window := self.window) is not None:
+            by = "estimated" if window.estimated else "as the model counted"
+            lines.append(f"{window.tokens:,} of the {window.size:,} tokens of the model's window ({by}); /context shows what they are")
         if self.tokens or self.cost is not None:
             unknown = ", and calls of unknown price" if self.unpriced else ""
             lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
@@ -184,6 +196,9 @@ class HeaderBar(Widget):
         parts += ["  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
         if self._langsmith:
             parts += ["  ", ("to LangSmith", "$moon")]
+        if (window := self.window) is not None:
+            part = window.tokens / window.size
+            parts += ["  ", (f"{part:.0%}" if narrow else f"window {part:.0%}", "$bad" if part >= FULL else "$muted")]
         spent = self._spent(narrow)
         if spent:
             parts += ["  ", (spent, "$muted")]
