@@ -276,7 +276,11 @@ class InProcessKernel:
         self._executor.undo = self._undo
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
-        toolbox.add_servers([server._asdict() for server in self._host.servers()])
+        if servers := self._host.servers():
+            from mahtab_tui.kernel.worker.origins import Origins
+
+            self._executor.origins = origins = Origins()
+            toolbox.add_servers([server._asdict() for server in servers], origins)
         self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
         self._values_added = {"__", "___"}.difference(before)
         self._executor.watch.changes(None)

@@ -66,6 +66,8 @@ class Cells:
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
+        self._writers: dict[int, tuple[str, str]] = {}
+        """The same of all cells."""
         self._used: dict[int, tuple[str, ...]] = {}
         """The private variables that running cells use."""
         self._alone = threading.Lock()
@@ -107,12 +109,15 @@ class Cells:
         """Whether a cell of the model runs or waits."""
         return "assistant" in self._running
 
-    @property
-    def foreign_party(self) -> str | None:
-        """Who runs code now, if it is not only the user; code that goes on after its cell may be anybody's."""
-        running = dict(self._parties)
-        foreign = [party for whose, party in running.values() if whose != "user"]
-        return foreign[-1] if foreign else None if running else "code that goes on after its cell"
+    def foreign_party(self, cell: int | None) -> str | None:
+        """Return who else than the user wrote the code that runs now. cell: which cell it belongs to, as far as the kernel can tell.
+
+        While a cell of others runs, all code is theirs.
+        """
+        if foreign := [party for whose, party in list(self._parties.values()) if whose != "user"]:
+            return foreign[-1]
+        whose, party = self._writers.get(cell or 0, ("", "code that goes on after its cell"))
+        return None if whose == "user" else party
 
     def run(
         self,
@@ -175,7 +180,7 @@ class Cells:
         begun(cell)
         whose = origin if guest is None else "agent"
         self._running.append(whose)
-        self._parties[cell] = (whose, party)
+        self._parties[cell] = self._writers[cell] = (whose, party)
         used = self._used[cell] = self._private.uses(code)
         try:
             self._keeping.before("" if nested else code)  # around a nested one, another cell runs

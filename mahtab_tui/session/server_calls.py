@@ -136,17 +136,17 @@ class ServerCalls:
         try:
             tool: ToolSignature = waited(servers.prepare(server, wire, arguments))
             if not tool.read_only:
-                self._ask(open_call, server, tool, arguments)
+                self._ask(open_call, server, tool, arguments, args.get("cell"))
             parts = waited(servers.call(server, wire, arguments))
             return {"parts": parts, "revision": servers.states[server].revision}
         finally:
             del self._open[key]
 
-    def _ask(self, open_call: _OpenCall, server: str, tool: ToolSignature, arguments: Mapping[str, Any]) -> None:
+    def _ask(self, open_call: _OpenCall, server: str, tool: ToolSignature, arguments: Mapping[str, Any], cell: int | None) -> None:
         """Ask the user, unless it is their own cell that calls. Raises `ServerError` if they say no."""
         from mahtab_tui.servers.state import ServerError
 
-        party = self._cells.foreign_party
+        party = self._cells.foreign_party(cell)
         if party is None or self._profile.approval == "auto":
             return
         request = f"tool-{next(self._numbers)}"

@@ -88,14 +88,37 @@ def test_an_interrupt_withdraws_the_question(open_with: Open) -> None:
     assert it.session.approvals.waiting == ()
 
 
-def test_code_that_goes_on_after_the_models_cell_is_asked_about(open_with: Open) -> None:
+@pytest.mark.parametrize("while_a_cell_of_the_user_runs", [False, True])
+def test_a_thread_of_the_model_is_asked_about_after_its_cell(open_with: Open, while_a_cell_of_the_user_runs: bool) -> None:
     it = open_with(echo=plain())
     code = "import threading; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), echo.write('x')), daemon=True); t.start()"
     by_the_model(it, code).result(60)
-    by_the_model(it, "threading.Timer(0.2, go.set).start()").result(60)
+    it.session.submit("python", "go.set(); t.join()" if while_a_cell_of_the_user_runs else "threading.Timer(0.2, go.set).start()")
     approval = asked(it)
-    assert "code that goes on after its cell" in str(approval.why)
+    assert approval.why == "demo calls a tool of the MCP server echo that may change something"
     it.session.decide(approval.request, Decision("skip"))
+
+
+TASK = "import asyncio; go = asyncio.Event()\nasync def later(): await go.wait(); return echo.write('x')\nt = asyncio.create_task(later()); await asyncio.sleep(0); ok = True"
+
+
+def test_a_task_of_the_model_is_asked_about_while_a_cell_of_the_user_runs(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    by_the_model(it, TASK).result(60)
+    it.session.submit("python", "go.set(); await t")
+    it.session.decide(asked(it).request, Decision("run"))
+    assert it.store.wait(tags.USER_REPL_OUT).text == "x\n"
+
+
+def test_threads_and_tasks_of_the_user_are_not_asked_about_after_their_cell(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    it.run("import threading; r = []; go = threading.Event(); t = threading.Thread(target=lambda: (go.wait(), r.append(echo.write('x')))); t.start()")
+    by_the_model(it, "1").result(60)
+    it.run("threading.Timer(0.1, go.set).start()")
+    wait_for(lambda: it.value("r") == "['x']")
+    it.run(TASK)
+    assert it.run("go.set(); await t").text == "x\n"
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
 
 
 def test_a_kernel_that_dies_withdraws_the_question(open_with: Open) -> None:

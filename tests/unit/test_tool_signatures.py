@@ -23,7 +23,7 @@ def made(tool: ToolSignature) -> Any:
     """The function that a kernel makes of it."""
     from mahtab_tui.kernel.worker.servers import _function
 
-    server = objects([{"name": "it", "about": ""}])["it"]
+    server = objects([{"name": "it", "about": ""}], lambda: None)["it"]
     return _function(server, {**tool._asdict(), "parameters": [each._asdict() for each in tool.parameters]})
 
 

@@ -233,7 +233,8 @@ class Worker:
         self._surroundings.keep(toolbox.add(frame["functions"]))
 
     def _add_servers(self, frame: Frame) -> None:
-        self._surroundings.keep(toolbox.add_servers(frame["servers"]))
+        self._executor.origins = origins = late_import(f"{__package__}.origins").Origins()
+        self._surroundings.keep(toolbox.add_servers(frame["servers"], origins))
 
     def _variables(self, frame: Frame) -> None:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})

@@ -46,6 +46,14 @@ class Reloader(Protocol):
     def note(self) -> None: ...
 
 
+class Origins(Protocol):
+    """`origins.Origins`, which is loaded only where it is wanted."""
+
+    def begin(self, cell: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
 class Undo(StepMaker, Protocol):
     """`undo.steps.UndoHistory`, which is loaded only where it is wanted."""
 
@@ -114,6 +122,7 @@ class Executor:
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
+        self.origins: Origins | None = None
         self._past = CellHistory()
         self._past.install()
         magics.install(loop.run)
@@ -138,6 +147,9 @@ class Executor:
         status = "ok"
         frames: list[TracebackFrame] = []
         stage = self._surroundings.enter(limit)
+        origins = self.origins
+        if origins is not None:
+            origins.begin(cell)
         try:
             with self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited)
@@ -153,6 +165,8 @@ class Executor:
                 # In a text that is shortened, the rows would be others.
                 frames = told.frames if len(told.text) <= KEEP else [frame._replace(row=0) for frame in told.frames]
         finally:
+            if origins is not None:
+                origins.end()
             self._surroundings.leave(stage, nested=self.depth > 1)
             if self.reloader is not None:
                 self.reloader.note()

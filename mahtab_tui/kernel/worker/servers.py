@@ -44,9 +44,11 @@ class Server:
     It is started when a tool is first used.
     """
 
-    __slots__ = ("__dict__", "_about", "_loading", "_lock", "_name", "_revision", "_wires")
+    __slots__ = ("__dict__", "_about", "_loading", "_lock", "_name", "_origin", "_revision", "_wires")
 
-    def __init__(self, name: str, about: str) -> None:
+    def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
+        """origin: returns the cell that calls."""
+        self._origin = origin
         self._name = name
         self._about = about
         self._revision = -1
@@ -115,7 +117,7 @@ class Server:
         given = plain_data({name: _plain(value) for name, value in arguments.items()}, "An argument", _MOST_CHARACTERS)
         call = os.urandom(8).hex()
         try:
-            answer = Host.call("mcp_call", {"server": self._name, "tool": wire, "arguments": given, "call": call})
+            answer = Host.call("mcp_call", {"server": self._name, "tool": wire, "arguments": given, "call": call, "cell": self._origin()})
         except RuntimeError:
             raise
         except BaseException:  # Ctrl+C, or the end of a search
@@ -132,7 +134,7 @@ class Server:
 def server_named(name: str) -> Server:
     """Return the namespace's server of this name, for a kept variable; one that is not configured fails when it is used."""
     found = builtins.__dict__.get(name)
-    return found if isinstance(found, Server) else Server(name, "not configured")
+    return found if isinstance(found, Server) else Server(name, "not configured", lambda: None)
 
 
 class Tools:
@@ -152,10 +154,10 @@ class Tools:
         return "<the tools of all MCP servers: tools.search(words) finds some>"
 
 
-def objects(servers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Make the objects of the namespace, by name."""
+def objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
+    """Make the objects of the namespace, by name. origin: returns the cell that calls."""
     ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
-    made: dict[str, Any] = {server["name"]: Server(server["name"], server["about"]) for server in servers}
+    made: dict[str, Any] = {server["name"]: Server(server["name"], server["about"], origin) for server in servers}
     return {**made, "tools": Tools(), "ToolFailed": ToolFailed}
 
 

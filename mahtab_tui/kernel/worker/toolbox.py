@@ -138,9 +138,9 @@ def install(call_host: CallHost) -> None:
     shell.install(call_host)
 
 
-def add_servers(servers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name."""
-    made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers) if servers else {}
+def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
+    """Put MCP servers (`kernel.base.HostServer` as dicts) into builtins, and return them by name. origins: an `origins.Origins`."""
+    made: dict[str, Any] = late_import(f"{__package__}.servers").objects(servers, origins.of_caller)
     builtins.__dict__.update(made)
     return made
 
