@@ -108,8 +108,10 @@ class Server:
             if revision == self._revision:
                 return
             functions = {tool["name"]: _function(self, tool) for tool in described}
-            self.__dict__.clear()
+            # Other threads use it meanwhile, so no name is gone for a moment.
             self.__dict__.update(functions, __doc__=_doc(self._name, self._about, described))
+            for name in [name for name in self.__dict__ if name not in functions and name != "__doc__"]:
+                del self.__dict__[name]
             self._wires = {tool["wire"]: functions[tool["name"]] for tool in described}
             self._revision = revision
 
@@ -124,7 +126,7 @@ class Server:
             Host.call("mcp_cancel", {"call": call})
             raise
         if answer.get("revision", self._revision) != self._revision:
-            self._load()
+            self._load_quietly()  # the result counts, even if the server has ended since
         if "failed" in answer:
             raise ToolFailed(answer["failed"])
         values = [_value(part) for part in answer["parts"]]
