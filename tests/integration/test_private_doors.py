@@ -25,14 +25,16 @@ from tests.trust import trust_project
 from tests.waiting import wait_for
 
 CANARY = "canary-Zq7"
-"""Stands in every value that is private."""
+"""Stands in every text that is private."""
+NUMBER = "424242"
+"""Stands in a private table. Numbers are not covered as texts are, so it is not told only if the whole output is held back."""
 
 MAKE = f"""
 import pandas as pd
 word = "{CANARY} word"
 numbers = ["{CANARY} in a list", 7]
 by_name = {{"{CANARY} key": "{CANARY} value"}}
-df = pd.DataFrame({{"{CANARY} column": ["{CANARY} cell", "other"], "n": [1, 2]}})
+df = pd.DataFrame({{"{CANARY} column": ["{CANARY} cell", "other"], "n": [{NUMBER}, 2]}})
 failure = ValueError("{CANARY} in an error")
 long = "\\n".join(f"{CANARY} {{at}} " + "lorem ipsum " * 9 for at in range(300))
 open_one = "anybody may read this"
@@ -104,6 +106,7 @@ def it(service: Service) -> Iterator[Doors]:
 def test_the_names_are_told_and_nothing_else(it: Doors) -> None:
     told = it.ask("What do I have?")
     assert CANARY not in told
+    assert NUMBER not in told
     assert all(f"{name}: private" in told for name in (*NAMES, "alias"))
     assert "open_one: str = 'anybody may read this'" in told
 
@@ -133,6 +136,7 @@ def test_outputs_and_tracebacks_of_the_users_cells(it: Doors, code: str) -> None
     it.run("word" if code == "_" else "1 + 1", code)
     told = it.ask("And now?")
     assert CANARY not in told
+    assert NUMBER not in told
     assert HELD_BACK in told
     assert "1 + 1" in told or code == "_"
 
@@ -158,7 +162,9 @@ def test_mentions_attach_nothing_of_them(it: Doors, project: Path) -> None:
     it.run("open('copy.txt', 'w').write(long)")
     told = it.ask("look at $word, $df, @alias, $alias, $failure, @copy.txt and !`cat copy.txt`")
     assert CANARY not in told
-    assert "private: not sent" in told
+    assert NUMBER not in told
+    assert "[Not attached: it is private.]" in told
+    assert [chip.size for chip in it.session.attachments.chips("$df, $alias")] == ["private: not sent"] * 2
 
 
 def test_pictures_of_cells_that_use_them_are_not_sent(it: Doors) -> None:
@@ -195,6 +201,21 @@ def test_the_output_of_code_that_was_allowed_is_told_without_texts_of_the_value(
     later = it.ask("And before?")
     assert "(2, 2)" in later
     assert CANARY not in later
+
+
+def test_the_output_of_code_into_which_the_user_writes_one_is_held_back(it: Doors) -> None:
+    it.session.set_approval("ask")
+
+    def edit() -> None:
+        waiting = it.store.wait(tags.APPROVAL, state="waiting")
+        assert waiting.attrs.get("why") is None
+        it.session.decide(waiting.attrs["request"], Decision("run", code="print(df)"))
+
+    threading.Thread(target=edit, daemon=True).start()
+    told = it.ask("Go on.", "```python\nprint(open_one)\n```", "Done.")
+    assert HELD_BACK in told
+    assert NUMBER not in told
+    assert CANARY not in told
 
 
 def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
@@ -252,11 +273,15 @@ def test_summaries_of_the_conversation(service: Service) -> None:
 def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(service: Service) -> None:
     doors = open_doors(service)
     doors.run(MAKE, "show()", "2 + 2")
-    assert CANARY in doors.ask("Before?")
+    before = doors.ask("Before?")
+    assert CANARY in before
+    assert NUMBER in before
     doors.run("private('df')", "private('word')")
     told = doors.ask("Marked?")
     assert "canary-Zq7 word" not in told
     assert "canary-Zq7 cell" not in told
+    assert NUMBER not in told
+    assert HELD_BACK in told
     assert "2 + 2" in told
     doors.run("private('df', False)", "private('word', False)")
     assert f"{CANARY} word" in doors.ask("And now?")
@@ -295,6 +320,8 @@ def test_agents_of_other_programs(it: Doors) -> None:
     assert '"private"' in inside
     assert "uses a private variable" in inside
     answers = [inside, *(serve("inspect", name=name) for name in (*NAMES, "alias", "box", "show"))]
+    assert all("is private: the user does not tell" in answer for answer in answers[1 : len(NAMES) + 2])
+    assert NUMBER not in "".join(answers)
     answers.append(serve("run", code="other = open_one\nprint(other)", follow=True))
     assert "anybody may read this" in answers[-1]
     it.allow()
@@ -311,7 +338,7 @@ def test_the_exchange_that_the_next_session_is_told(it: Doors, home: Path) -> No
 
 
 def test_changes_and_undo(it: Doors) -> None:
-    it.run("df = df[df.n > 1]")
+    it.run("df = df[df.n > 2]")
     it.session.undo.undo(it.session.cells.last)
     told = it.ask("What changed?")
     assert CANARY not in told
