@@ -47,7 +47,8 @@ class PrivateNames(logging.Handler):
         cells = list(self._codes)
         used = self._asked([name], [self._codes[cell] for cell in cells]).used if private else ()
         emit(self._log, Private(name=name, private=private, cells=tuple(cell for cell, names in zip(cells, used, strict=False) if names)))
-        self._secrets.private.replace(())
+        if not private:
+            self._secrets.private.replace(())
         self.refresh()
         emit(self._log, Notice((_MARKED + _NOT_THERE * (not self._exists(name)) if private else _UNMARKED).format(name=name)))
 

@@ -351,6 +351,11 @@ def test_a_value_that_has_changed_is_covered_too(it: Doors) -> None:
     assert CANARY not in it.ask("What is $harmless?")
 
 
+def test_another_mark_does_not_forget_what_a_value_was(it: Doors) -> None:
+    it.run(f"word = '{CANARY} another'", "word = 5", "private('open_one')", f"{CANARY!r} + ' another'")
+    assert CANARY + " another" not in it.ask("And now?")
+
+
 def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Service) -> None:
     it.session.kernel.kill()
     it.run(MAKE)

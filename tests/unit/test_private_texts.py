@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.covering import MASK
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.worker.private_use import mentioned, private_use
+from mahtab_tui.kernel.worker import private_use as module
+from mahtab_tui.kernel.worker.private_use import _held, mentioned, private_use
 
 LONG = "The quick brown fox jumps over the lazy dog, and then it sleeps until noon."
 
@@ -124,6 +126,33 @@ def test_code_uses_what_it_names_calls_and_can_reach() -> None:
         assert used(namespace, code, "secret") == [], code
     assert used(namespace, "five", "number") == [], "equal numbers are no aliases"
     assert private_use(namespace, ["secret"], [])["aliases"] == ["alias"]
+
+
+def test_large_collections_are_looked_into_from_their_beginning() -> None:
+    secret = ["a value of it"]
+    for large in ([secret, *range(10**6)], dict.fromkeys(range(10**6), 0) | {"k": 1}, set(range(10**6))):
+        assert len(_held(large)) <= 2 * 20_000
+    assert used({"secret": secret, "large": [secret, *range(10**6)]}, "large", "secret") == ["secret"]
+
+    class Own(list[Any]):
+        """A list with attributes."""
+
+    own = Own()
+    own.more = secret  # type: ignore[attr-defined]
+    assert used({"secret": secret, "own": own}, "own", "secret") == ["secret"]
+
+
+def test_each_variable_is_walked_through_once_for_all_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[object] = []
+    walk = module._walk
+
+    def counted(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
+        walked.append(root)
+        return walk(root, namespace)
+
+    monkeypatch.setattr(module, "_walk", counted)
+    private_use({"secret": ["a value"], "box": [1]}, ["secret"], ["box"] * 1_000)
+    assert walked == [[1]]
 
 
 def test_names_in_strings_and_in_code_that_is_not_python_are_mentioned() -> None:

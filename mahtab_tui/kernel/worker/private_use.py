@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import gc
+import itertools
 import re
 import sys
 import time
@@ -52,7 +53,8 @@ def private_use(namespace: dict[str, Any], names: Sequence[str], codes: Sequence
     values = {name: namespace[name] for name in names if name in namespace}
     objects = {id(value): name for name, value in values.items() if not _is_shared(value)}
     aliases = [name for name, value in list(namespace.items()) if type(name) is str and name not in names and id(value) in objects]
-    return {"aliases": aliases, "texts": _texts(values.values()), "used": [_used(namespace, names, objects, code) for code in codes]}
+    reach = _Reach(namespace, objects)
+    return {"aliases": aliases, "texts": _texts(values.values()), "used": [_used(namespace, names, reach, code) for code in codes]}
 
 
 def mentioned(code: str) -> frozenset[str]:
@@ -94,7 +96,23 @@ def _mentioned(tree: ast.AST) -> Iterator[str]:
             yield getattr(node, "name", None) or ""
 
 
-def _used(namespace: dict[str, Any], names: Sequence[str], objects: dict[int, str], code: str) -> list[str]:
+class _Reach:
+    """Which private variables are inside the object of a name; each name is looked at once."""
+
+    def __init__(self, namespace: dict[str, Any], objects: dict[int, str]) -> None:
+        """objects: the names of private variables by the ids of their objects."""
+        self._namespace = namespace
+        self._objects = objects
+        self._known: dict[str, set[str]] = {}
+
+    def of(self, name: str) -> set[str]:
+        if name not in self._known:
+            walk = _walk(self._namespace[name], self._namespace) if name in self._namespace else ()
+            self._known[name] = {self._objects[id(value)] for value in walk if id(value) in self._objects}
+        return self._known[name]
+
+
+def _used(namespace: dict[str, Any], names: Sequence[str], reach: _Reach, code: str) -> list[str]:
     """Return the private names that code can reach: by name, through functions of the namespace, or inside other variables."""
     found = set(mentioned(code))
     for name in list(found):
@@ -104,11 +122,7 @@ def _used(namespace: dict[str, Any], names: Sequence[str], objects: dict[int, st
     if reaches_everything(frozenset(found)):
         return list(names)
     used = found.intersection(names)
-    roots = [namespace[name] for name in found if name in namespace and name not in used]
-    for value in _walk(roots, namespace):
-        if id(value) in objects:
-            used.add(objects[id(value)])
-    return sorted(used)
+    return sorted(used.union(*(reach.of(name) for name in found - used)))
 
 
 def _strings(code: types.CodeType) -> Iterator[str]:
@@ -120,10 +134,10 @@ def _strings(code: types.CodeType) -> Iterator[str]:
             yield from _strings(constant)
 
 
-def _walk(roots: Sequence[Any], namespace: dict[str, Any]) -> Iterator[Any]:
-    """Yield objects and what they hold, the nearest first, without the namespace, classes and modules."""
+def _walk(root: Any, namespace: dict[str, Any]) -> Iterator[Any]:
+    """Yield an object and what it holds, the nearest first, without the namespace, classes and modules."""
     seen = {id(namespace), id(builtins.__dict__), id(sys.modules)}
-    pending = deque(roots)
+    pending = deque([root])
     ends = time.monotonic() + _SECONDS
     while pending and len(seen) < _OBJECTS and time.monotonic() < ends:
         value = pending.popleft()
@@ -136,9 +150,19 @@ def _walk(roots: Sequence[Any], namespace: dict[str, Any]) -> Iterator[Any]:
 
 
 def _held(value: Any) -> list[Any]:
-    """Return the objects that an object holds. Of a dict with only texts as keys, the collector knows the values alone."""
-    keys = list(dict.keys(value)) if descends(type(value), dict) else []
-    return keys + gc.get_referents(value)
+    """Return the objects that an object holds; of a large collection, the first ones."""
+    for kind in (list, tuple, set, frozenset, dict):
+        if descends(type(value), kind):
+            break
+    else:
+        return gc.get_referents(value)
+    try:
+        first = list(itertools.islice(kind.__iter__(value), _OBJECTS))
+        # Of a dict with only texts as keys, the collector knows the values alone.
+        inside = list(itertools.islice(dict.values(value), _OBJECTS)) if kind is dict else []
+    except RuntimeError:  # another thread changes it
+        return []
+    return first + inside + ([] if kind.__len__(value) > _OBJECTS or type(value) is kind else gc.get_referents(value))
 
 
 def _is_shared(value: Any) -> bool:
@@ -181,7 +205,7 @@ def _cells(value: Any) -> list[Any]:
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
             rows = value.iloc[:_ROWS]
             columns = [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))] if value.ndim == 2 else [rows]
-            labels = value.columns.tolist() if value.ndim == 2 else [value.name]
+            labels = value.columns[:_COLUMNS].tolist() if value.ndim == 2 else [value.name]
             return [*labels, *rows.index.tolist(), *(item for column in columns if _holds_texts(column) for item in column.tolist())]
         if is_one_of(value, "polars", "DataFrame", "Series"):
             rows = value.slice(0, _ROWS)
@@ -191,7 +215,7 @@ def _cells(value: Any) -> list[Any]:
             table = value.slice(0, _ROWS).to_pydict()
             return [*table, *(item for column in list(table.values())[:_COLUMNS] for item in column)]
         if is_one_of(value, "numpy", "ndarray") and value.dtype.kind in "OUS":
-            return list(value.ravel()[: _ROWS * 10].tolist())
+            return list(value.flat[: _ROWS * 10].tolist())
     except Exception:  # a library's object in a state that nobody foresaw
         return []
     return []
