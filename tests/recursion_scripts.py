@@ -230,12 +230,14 @@ class Bench:
 
     def run(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> SearchAnswer:
         """A tree whose models all answer so; no text is too small for it."""
-        return self.search(turns).run("what?", text, model=ScriptedModel(reply=reply), limits=Limits(**{"small": 0, **limits}), asking="run")
+        return self.search(turns).run(
+            "what?", text, model=ScriptedModel(reply=reply), limits=Limits(**{"small": 0, "max_depth": 3, **limits}), asking="run"
+        )
 
     def start(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Future[SearchAnswer]:
         """The same on a thread; the story goes on meanwhile."""
         search = self.search(turns)
-        model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, **limits})
+        model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_depth": 3, **limits})
         pool = ThreadPoolExecutor(1)
         running = pool.submit(search.run, "what?", text, model=model, limits=within)
         pool.shutdown(wait=False)

@@ -44,7 +44,7 @@ def rlm(
     temperature: float | None = None,
     top_p: float | None = None,
     seed: int | None = None,
-    max_depth: int = 3,
+    max_depth: int = 1,
     max_turns: int = 20,
     max_calls: int = MAX_CALLS,
     max_usd: float | None = None,
@@ -75,7 +75,7 @@ def rlm(
     tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
     its own. Arguments and results are plain data. The model is told their signatures and docstrings.
     temperature, top_p, seed: how the models choose their words, as far as they take these options.
-    max_depth, max_turns: how deep it may call itself, and how often one call may run code.
+    max_depth (1), max_turns (20): calls at this depth are plain, and how often one call may run code.
     max_calls, max_usd (US dollars), max_seconds: limits for all calls together; the last call may exceed what was left.
     max_answer (1,000,000): how many characters the answer may have.
     When a limit is reached, or the model fails after something was found, the best answer so far is returned.

@@ -18,7 +18,7 @@ class Limits:
 
     max_turns: int = 20
     """Of one node."""
-    max_depth: int = 3
+    max_depth: int = 1
     """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = MAX_CALLS
     """Model calls of the whole tree; so are the following limits."""

@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     claude_api_key: bool = Field(
         False, description="Whether the claude program gets ANTHROPIC_API_KEY from the environment, which is then billed instead of your login"
     )
-    rlm_max_depth: int = Field(3, ge=0, description="How deep calls of a search may nest")
+    rlm_max_depth: int = Field(1, ge=0, description="At which depth calls of a search run no code; the question is at depth 0")
     rlm_max_turns: int = Field(20, ge=1, description="How often one call of a search may run code")
     rlm_max_calls: int = Field(200, ge=1, description="Model calls that a whole search may make")
     rlm_max_usd: float | None = Field(None, gt=0, description="US dollars that a whole search may cost")

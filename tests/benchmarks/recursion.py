@@ -52,7 +52,7 @@ def waiting(code: str, *, child: str = "") -> Reply:
 
 
 def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> Callable[[], object]:
-    model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_turns": 200, **limits})
+    model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
 
     def run() -> None:
         answer = search.run("what?", text, model=model, limits=within, asking="run")

@@ -20,6 +20,7 @@ from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import PLAIN
 from mahtab_tui.search.api import rlm
+from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.log import read_log
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
@@ -29,7 +30,7 @@ from tests.recursion_scripts import ScriptedModel, Story, query_of
 
 def test_a_script_gets_an_answer() -> None:
     story = Story()
-    answer = mahtab_tui.rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=story.append)
+    answer = mahtab_tui.rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     assert answer == "20"
     assert (type(answer), answer.state, answer.why, answer.value) == (Answer, "answered", "", answer)
     assert answer.usage.calls == 6
@@ -147,7 +148,7 @@ def test_variables_stay_and_failures_are_told() -> None:
 
 def test_it_works_within_a_running_loop() -> None:
     async def program() -> str:
-        return rlm("how many errors?", LOG, model=scripted(SEARCH))
+        return rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2)
 
     assert asyncio.run(program()) == "20"
 
@@ -206,7 +207,7 @@ def test_an_answer_cannot_drive_a_terminal_unless_it_is_asked_for_raw() -> None:
 
 def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
     story = Story()
-    rlm("how many errors?", LOG, model=scripted(SEARCH), log=tmp_path / "log.jsonl", on_event=story.append)
+    rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl", on_event=story.append)
     opened = read_log(tmp_path / "log.jsonl")
     assert opened.note == ""
     tree = Tree(story[0].attrs["tree"])
@@ -231,7 +232,7 @@ def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path)
 
     def told(concurrency: int) -> list[tuple[Any, ...]]:
         story = Story()
-        assert rlm("how many errors?", LOG, model=f"replay:{path}", concurrency=concurrency, on_event=story.append) == "20 errors"
+        assert rlm("how many errors?", LOG, model=f"replay:{path}", concurrency=concurrency, max_depth=3, on_event=story.append) == "20 errors"
         varies = ("tree", "seq", "duration")
         return sorted(
             (
@@ -254,7 +255,10 @@ def test_searches_run_at_the_same_time() -> None:
     story = Story()
     search = Search(story.append)
     answers: list[str] = []
-    threads = [threading.Thread(target=lambda: answers.append(search.run("how many errors?", LOG, model=scripted(SEARCH)).text)) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(search.run("how many errors?", LOG, model=scripted(SEARCH), limits=Limits(max_depth=2)).text))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -31,7 +31,7 @@ from tests.recursion_scripts import ScriptedModel, Story
 
 
 def test_an_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
-    answer = rlm("how many errors?", LOG, model=scripted(SEARCH), log=tmp_path / "log.jsonl")
+    answer = rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl")
     written = [codec.as_json(record) for record in read_log(tmp_path / "log.jsonl").records]
     assert answer.log == written
     tree = answer.tree
@@ -69,7 +69,7 @@ def test_a_search_that_fails_carries_its_tree() -> None:
 
 def test_a_log_takes_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story()
-    rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=story.append)
+    rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
     monkeypatch.setattr(kept_log, "_AT_ONCE", 1_000)
     log = KeptLog()
@@ -171,7 +171,9 @@ def test_sampling_options_go_to_models_that_take_them() -> None:
 def test_a_searcher_keeps_its_server_and_tells_each_caller_of_its_own_search() -> None:
     who = python("import os\nFINAL(os.getppid())")
     stories = [Story(), Story()]
-    with Searcher(model=scripted({"what?": who, "how many errors?": SEARCH["how many errors?"], "count": SEARCH["count"]}), max_calls=50) as searcher:
+    with Searcher(
+        model=scripted({"what?": who, "how many errors?": SEARCH["how many errors?"], "count": SEARCH["count"]}), max_calls=50, max_depth=2
+    ) as searcher:
         first = searcher.rlm("what?", LOG, on_event=stories[0].append)
         second = searcher.rlm("what?", LOG, on_event=stories[1].append)
         assert first == second, "the same process makes the sandboxes"

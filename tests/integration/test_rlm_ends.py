@@ -138,7 +138,7 @@ def test_a_failing_on_event_does_not_end_the_search() -> None:
         raise ZeroDivisionError("by nought")
 
     with pytest.warns(UserWarning, match="on_event failed and will not be called again: ZeroDivisionError"):
-        assert rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=on_event) == "20"
+        assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=on_event) == "20"
     assert called == 1
 
 
@@ -152,12 +152,12 @@ def test_a_log_that_breaks_off_does_not_end_the_search(tmp_path: Path) -> None:
             os.close(readers.pop())
 
     with pytest.warns(UserWarning, match="pipe is not complete: Broken pipe"):
-        assert rlm("how many errors?", LOG, model=scripted(SEARCH), log=path, on_event=hang_up) == "20"
+        assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=path, on_event=hang_up) == "20"
 
 
 def test_the_text_that_is_searched_is_not_overwritten_by_the_log(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(LOG)
     with pytest.raises(FileExistsError):
-        rlm("how many errors?", path, model=scripted(SEARCH), log=path)
+        rlm("how many errors?", path, model=scripted(SEARCH), max_depth=2, log=path)
     assert path.read_text() == LOG

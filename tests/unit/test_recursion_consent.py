@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
+from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits, limits_of
 from mahtab_tui.settings.model import load_settings
 from tests.recursion_scripts import Bench, ScriptedModel, Seat, code, query_of, replies
@@ -69,7 +71,7 @@ def test_the_calls_of_all_depths_count_together(bench: Bench) -> None:
         return code("split") if "context" in str(messages[0].content) else "read"
 
     search = bench.search({"split": split})
-    search.run("what?", "text " * 100, model=ScriptedModel(reply=reply), limits=Limits(small=0, ask_above=10), asking="refuse")
+    search.run("what?", "text " * 100, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_depth=3, ask_above=10), asking="refuse")
     assert len(bench.story.begun()) <= 11
     assert bench.story.of(tags.RLM_CALL, event="fan-out", state="refused")
 
@@ -100,6 +102,7 @@ def test_by_default_a_search_makes_200_calls_of_models(bench: Bench) -> None:
     found = search.run("what?", "text", model=model, limits=Limits(small=0, max_depth=1), asking="run")
     assert found.usage.calls <= 200
     assert Limits().max_calls == limits_of(load_settings().rlm_limits()).max_calls == 200
+    assert Limits().max_depth == limits_of(load_settings().rlm_limits()).max_depth == inspect.signature(rlm).parameters["max_depth"].default == 1
     assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
 
 

@@ -122,7 +122,7 @@ def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
         search.stop(bench.story[0].attrs["tree"], "1")
 
     threading.Thread(target=stop).start()
-    assert search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0)).state == "stopped"
+    assert search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0, max_depth=3)).state == "stopped"
 
 
 def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
@@ -182,7 +182,7 @@ def test_a_caller_that_is_interrupted_stops_the_tree(bench: Bench, monkeypatch: 
 
     monkeypatch.setattr(Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0))
+        search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0, max_depth=3))
     assert {node: state for node, (state, _) in bench.story.finals().items()} == {"1.1": "stopped", "1.2": "stopped", "1": "stopped"}
 
 

@@ -73,7 +73,7 @@ FREE: dict[str, object] = {
     "highlight": False,
     "approval": "ask",
     "keymap": {"help": "f2,alt+x"},
-    "rlm_max_depth": 2,
+    "rlm_max_depth": 0,
     "rlm_max_turns": 9,
     "rlm_max_calls": 199,
     "rlm_max_usd": 1.5,

@@ -60,7 +60,7 @@ def rlm(
     tools: your functions that the model's code may call, here and with your rights, without asking again; each call has a thread of its
     own. Arguments and results are plain data. The model is told their signatures and docstrings.
     temperature, top_p, seed: how the models choose their words, as far as they take these options.
-    max_depth (3), max_turns (20): how deep it calls itself, and how often one call may run code.
+    max_depth (1), max_turns (20): calls at this depth are plain and run no code; how often one call may run code.
     max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search; when one is reached, the best answer so far is returned.
     max_answer (1,000,000): how many characters the answer may have.
     max_tokens: read and written by all calls together. turn_seconds (30): how long the code of one turn may run, without its sub-calls, and
