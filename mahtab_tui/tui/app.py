@@ -275,11 +275,11 @@ class MahtabApp(TerminalApp[int]):
         return answers and isinstance(event, Key) and event.key == "escape"
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
-        """Whether text is typed or pasted while no text field and no question has the focus. A space is a key of the panes."""
+        """Whether text is typed or pasted while no text field and no question has the focus. A space and Alt with a letter are keys of the panes."""
         focused = self.focused
         if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):
             return False
-        typed = isinstance(event, Paste) or (event.is_printable and event.key != "space")
+        typed = isinstance(event, Paste) or (event.is_printable and event.key != "space" and not event.key.startswith("alt+"))
         return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
 
     def on_app_focus(self, event: AppFocus) -> None:

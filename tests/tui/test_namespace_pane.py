@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
@@ -372,8 +373,9 @@ async def test_a_private_variable_is_marked_and_a_rename_takes_the_mark_along(ma
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         monkeypatch.setattr(app.session, "submit", lambda mode, text: 0)
-        await pilot.press("alt+p")
+        app.post_message(Key("alt+p", "p"))  # as a terminal sends it: with the letter
         await until(pilot, lambda: lines(pilot)[2].startswith("⊘ data "))
+        assert pane_of(pilot).has_focus
         assert app.session.private.names == ["data"]
         await pilot.press("ctrl+n")
         await until(pilot, lambda: len(app.screen_stack) == 2)
