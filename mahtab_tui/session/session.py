@@ -80,8 +80,7 @@ class Session:
 
         by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
         and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
-
-        no_trace: nothing of the session is written anywhere, so the last exchange is neither saved nor loaded here, too.
+        no_trace: nothing of the session is written anywhere, so that exchange is neither saved nor loaded here, too.
         """
         self.settings = settings
         self.no_trace = no_trace
@@ -110,35 +109,14 @@ class Session:
         self.keeping = Keeping(self.log, self.kernel)
         self._rebuilding = Rebuilding(past)
         self.log.addHandler(self._rebuilding)
-        self.cells = Cells(
-            self.log,
-            self.kernel,
-            self.keeping,
-            tools,
-            self.private,
-            face,
-            first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
-        )
+        last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
+        self.cells = Cells(self.log, self.kernel, self.keeping, tools, self.private, face, first=last + 1)
         self.undo = Undo(self.log, self.kernel, self.keeping, self.cells)
         self.branches = Branches(self.log, settings, store, self.kernel, self.cells, self.undo)
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures, self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
-        self.turns = TurnHost(
-            self.log,
-            self.kernel,
-            self.cells,
-            self.undo,
-            prompt,
-            self.profile,
-            self.secrets,
-            self.spending,
-            self.attachments,
-            self.approvals,
-            self.private,
-            past,
-            keeps_exchange=not by_program and not no_trace,
-            can_ask=face.can_ask,
-        )
+        parts = (self.log, self.kernel, self.cells, self.undo, prompt, self.profile, self.secrets, self.spending, self.attachments, self.approvals)
+        self.turns = TurnHost(*parts, self.private, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
         self.joined_agents = JoinedAgents(self.log, self.inbox, self.approvals, self.profile)
@@ -153,19 +131,8 @@ class Session:
             from mahtab_tui.session.server_calls import ServerCalls
 
             servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
-        self.host = SessionKernelHost(
-            self.log,
-            face,
-            self.secrets,
-            self.spending,
-            self.cells,
-            tools,
-            servers,
-            self.searches,
-            self.agent,
-            self.private,
-            reads_input=not by_program,
-        )
+        served = (self.log, face, self.secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
+        self.host = SessionKernelHost(*served, reads_input=not by_program)
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
     def start(self) -> None:
