@@ -158,7 +158,7 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share:
             assert "removed the code from the queue" in answers[0]
             while it.session.stop() is None:
                 await anyio.sleep(0.01)
-        assert answers[1].startswith("The code was interrupted. Variables are as it left them.\non\n")
+        assert answers[1].startswith("The code was interrupted. Variables are as it left them.\n")
 
 
 async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share, project: Path) -> None:
