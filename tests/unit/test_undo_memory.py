@@ -73,7 +73,7 @@ def test_memory_is_put_back_to_its_last_byte(forked: Forked) -> None:
 
 def test_if_a_part_cannot_be_read_all_is_as_it_was(forked: Forked) -> None:
     first = filled(b"a")
-    room = mmap.mmap(-1, SIZE)
+    room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     then = forked(without=room)
     lost = (ctypes.c_char * SIZE).from_buffer(room)
     last = filled(b"c")
@@ -81,3 +81,14 @@ def test_if_a_part_cannot_be_read_all_is_as_it_was(forked: Forked) -> None:
     with pytest.raises(UnreadableMemoryError):
         carry_out(plan_of(first, lost, last), {}, then, forked())
     assert (first.raw, lost.raw, last.raw) == (b"b" * SIZE, b"l" * SIZE, b"c" * SIZE)
+
+
+def test_what_cannot_be_read_stays_even_if_nothing_knows_how_it_was(forked: Forked) -> None:
+    """No further process could be forked, so that nothing that was put back can be taken back."""
+    room = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    then = forked(without=room)
+    lost = (ctypes.c_char * SIZE).from_buffer(room)
+    lost.raw = b"l" * SIZE
+    with pytest.raises(UnreadableMemoryError):
+        carry_out(plan_of(lost), {}, then, None)
+    assert lost.raw == b"l" * SIZE

@@ -159,9 +159,10 @@ class OtherProcess:
         """Return whether a part of its memory differs from ours."""
         return any(self._differs(here.start, here.end - here.start) for here in chunks(span))
 
-    def copy(self, span: Span, to: int) -> None:
-        """Copy a part of its memory to an address of ours. If that fails, what was there may be lost."""
-        self._drop(to, span.end - span.start)
+    def copy(self, span: Span, to: int, *, drop: bool = False) -> None:
+        """Copy a part of its memory to an address of ours. drop: faster, but if it fails, what was there is lost."""
+        if drop:
+            self._drop(to, span.end - span.start)
         for here in chunks(span):
             self._read(here.start, to + here.start - span.start, here.end - here.start)
 

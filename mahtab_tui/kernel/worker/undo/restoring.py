@@ -145,7 +145,7 @@ def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | No
             other = OtherProcess(checkpoint.pid)
             copied = True
             for there, here in pieces:
-                other.copy(there, here.start)
+                other.copy(there, here.start, drop=now is not None)
         _put_names(namespace, plan.names)
     except BaseException:
         if copied and now is not None:
