@@ -242,9 +242,7 @@ class SandboxFunctions:
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method as a function whose help and errors show it without `self` and annotations."""
-    bare = inspect.Parameter.empty
-    shown = inspect.signature(method)
-    signature = shown.replace(parameters=[p.replace(annotation=bare) for p in shown.parameters.values()], return_annotation=bare)
+    signature = _SIGNATURES[method.__name__]
 
     @wraps(method)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -257,6 +255,18 @@ def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
     function.__qualname__, function.__module__ = method.__name__, "builtins"
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
+
+
+def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
+    _, *parameters = inspect.signature(method).parameters.values()
+    return inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
+
+
+_SIGNATURES = {
+    **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
+    **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
+}
+"""Made when the module is loaded, which the fork server does once, and not in each sandbox."""
 
 
 def _whole(name: str, argument: str, value: object) -> None:
