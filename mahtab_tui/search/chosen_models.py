@@ -12,6 +12,7 @@ from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.functions import Function, FunctionModel
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.schedule import Gate
+from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -60,7 +61,8 @@ class ChosenModels:
             if sampling:
                 raise ModelError(f"{function.name} is a function, which takes no {min(sampling)}.")
             return function
-        from mahtab_tui.search.models import ChatModel  # loads LangChain
+        with IMPORTS.turn():
+            from mahtab_tui.search.models import ChatModel  # loads LangChain
 
-        llm = cast("str | BaseChatModel", given)
-        return ChatModel.of(llm, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._on_notice, sampling=sampling)
+            llm = cast("str | BaseChatModel", given)
+            return ChatModel.of(llm, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._on_notice, sampling=sampling)

@@ -10,6 +10,7 @@ other one wants; one of them then fails with `_DeadlockError`, wherever it is. T
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,8 +41,20 @@ class ImportOrder:
     def turn(self) -> Iterator[None]:
         """While a thread imports a large library. Waits for its turn; not for the main thread of a screen."""
         self._screen_is_done.wait()
-        with self._lock:
+        with self._lock, _without_collecting():
             yield
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Garbage is not looked for meanwhile: modules make hundreds of thousands of objects, which all stay."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 IMPORTS = ImportOrder()

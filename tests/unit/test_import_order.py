@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import threading
@@ -15,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from mahtab_tui.system.imports import ImportOrder
+from mahtab_tui.system.imports import IMPORTS, ImportOrder
 
 TOGETHER = 0.5
 """Seconds after which the other thread waits for its turn, and not for a module."""
@@ -100,3 +101,15 @@ def test_threads_take_turns_and_one_may_have_its_own_twice() -> None:
     for thread in threads:
         thread.join()
     assert most == [1] * 8
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_not_looked_for_in_a_turn(collecting: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if collecting else gc.disable)()
+        with IMPORTS.turn(), IMPORTS.turn():
+            assert not gc.isenabled()
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if before else gc.disable)()
