@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage
 from mahtab_tui.agent.fitting import OUTPUT
 from mahtab_tui.agent.seeing import pictures_to_send
 from mahtab_tui.llm.pictures import EncodedPicture
-from mahtab_tui.llm.usage import tokens_in
+from mahtab_tui.llm.token_estimate import estimated_tokens
 
 _TAG = re.compile(r"^<(/?)(earlier-conversation|variables|attachments)>$", re.MULTILINE)
 """Begins or ends one of the sections that precede a question. Texts from outside hold none, because they are defused."""
@@ -29,7 +29,7 @@ def sizes_of(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPictu
             texts["outputs"] += [found[3] for found in OUTPUT.finditer(text)]
             text = OUTPUT.sub("", text)
         texts["words"].append(text)
-    sizes = {name: tokens_in(each) for name, each in texts.items()}
+    sizes = {name: estimated_tokens(each) for name, each in texts.items()}
     return sizes | {"pictures": sum(picture.tokens for picture in pictures_to_send(messages, pictures, room).values())}
 
 

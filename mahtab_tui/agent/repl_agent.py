@@ -29,7 +29,8 @@ from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
 from mahtab_tui.llm.prompts import last_surroundings, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import room_of, tokens_in
+from mahtab_tui.llm.token_estimate import estimated_tokens
+from mahtab_tui.llm.usage import room_of
 from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ class ReplAgent:
         tools = self._tools
         room = min(room_of(self._nodes.llm), self._nodes.most or room_of(self._nodes.llm))
         system = system_prompt(functions=tools.functions() if tools else ())
-        sizes = {"program": tokens_in([system])}
+        sizes = {"program": estimated_tokens([system])}
         if tools is not None:
             for name, section in (
                 ("skills", system_prompt({**tools.skills.descriptions(), **self._skills})),
@@ -234,9 +235,9 @@ class ReplAgent:
                 ("instructions", system_prompt(instructions=tools.instructions())),
                 ("servers", system_prompt(servers=tools.servers())),
             ):
-                sizes[name] = tokens_in([section]) - tokens_in([system_prompt()])
+                sizes[name] = estimated_tokens([section]) - estimated_tokens([system_prompt()])
         told = sizes_of(self.messages, self._host.pictures, room)
-        told["variables"] += tokens_in([render_variables(variables)]) if variables else 0
+        told["variables"] += estimated_tokens([render_variables(variables)]) if variables else 0
         return room, sizes | told
 
     def _system_prompt(self) -> str:

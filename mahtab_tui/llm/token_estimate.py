@@ -23,6 +23,8 @@ _EACH = {"word": 1.1, "digits": 1.54, "sign_of_word": 0.89, "letters": 0.0, "lin
 """Tokens for each piece of a kind."""
 _LONG_WORD, _LONG = 0.37, 7
 """Added for a word of more letters."""
+_UNKNOWN_LETTER, _KNOWN = 0.35, 20
+"""Added for each letter beyond those that a word of a language may have, as in keys and sequences."""
 _AFTER_SIGN = 0.94
 """Added for a word right after a sign other than a blank, as in ``.text``."""
 _LETTER = 1.61
@@ -46,6 +48,7 @@ def _tokens(text: str) -> float:
         if kind == "word":
             after_sign = not piece[0].isalpha()
             total += _LONG_WORD * (len(piece) - after_sign > _LONG) + _AFTER_SIGN * (after_sign and piece[0] != " ")
+            total += _UNKNOWN_LETTER * max(0, len(piece) - _KNOWN)
         elif kind == "letters":
             total += _LETTER * len(piece)
         elif kind == "signs":

@@ -61,12 +61,12 @@ def test_what_the_next_question_would_send_is_counted(open_session: Callable[...
     before = {part.name: part.tokens for part in it.session.context_use().parts}
     assert "Your instructions" not in before
     (home / ".mahtab").mkdir(exist_ok=True)
-    (home / ".mahtab" / "AGENTS.md").write_text("i" * 3_000)
-    it.run("print('o' * 3_000)", "numbers = [1, 2, 3]")
+    (home / ".mahtab" / "AGENTS.md").write_text("Be brief. " * 350)
+    it.run("print('out ' * 1_000)", "numbers = [1, 2, 3]")
     ask(it, 1)
     use = it.session.context_use()
     after = {part.name: part.tokens for part in use.parts}
-    assert 1_000 <= after["Your instructions"] <= 1_100
+    assert 800 <= after["Your instructions"] <= 1_100
     assert after["Outputs of cells"] >= 1_000
     assert after["Variables"] > 0
     assert after["How to work here"] == before["How to work here"]
