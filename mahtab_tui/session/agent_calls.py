@@ -62,20 +62,48 @@ class AgentCalls:
             agent.calls.discard(call)
 
     def _run(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
-        session, code, timeout, changed = self._session, self._checked(agent, str(args["code"])), args.get("timeout"), False
+        session, given, timeout = self._session, self._checked(agent, str(args["code"])), args.get("timeout")
         request = session.joined_agents.new_call()
-        used = session.private.uses(code)
-        if used or (session.approval != "auto" and not agent.trusted):
-            why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
-            why = why_asked(used, agent.name) if used else why
-            try:
-                approved = session.joined_agents.approved(agent, call, request, code, why=why)
-            except AgentCallDeclined as error:
-                return {"declined": str(error)}
-            changed, code = approved != code, approved
+        try:
+            code, used = self._approved(agent, call, request, given)
+        except AgentCallDeclined as error:
+            return {"declined": str(error)}
         follow = bool(args.get("follow")) and not session.private.names  # pieces of output cannot be checked for private texts
         run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), used, follow=follow)
-        return {**run.answer(), "edited": code if changed else ""}
+        return {**run.answer(), "edited": code if code != given else ""}
+
+    def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...]]:
+        """Return the code that the user's hook and the user let run, and the private variables about which the user was asked.
+
+        Raises `AgentCallDeclined` and `AgentCallRefused`.
+        """
+        session = self._session
+        code = self._after_hook(agent, call, code)
+        while True:
+            used = session.private.uses(code)
+            if not used and (session.approval == "auto" or agent.trusted):
+                return code, used
+            why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
+            why = why_asked(used, agent.name) if used else why
+            approved = session.joined_agents.approved(agent, call, request, code, why=why)
+            code = approved if approved == code else self._after_hook(agent, call, approved)
+            if code == approved:
+                return code, used
+
+    def _after_hook(self, agent: JoinedAgent, call: AgentCall, code: str) -> str:
+        """Return the code as the hook ``before_cell`` leaves it. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        hooks = self._session.hooks
+        if hooks is None:
+            return code
+        from mahtab_tui.session.hooks import HookBlocked
+
+        call.say("the user's hook looks at it")
+        stopped = threading.Event()
+        try:
+            with call.stoppable(stopped.set):
+                return hooks.before_cell(code, "agent", agent.name, stopped)
+        except HookBlocked as blocked:
+            raise AgentCallDeclined(f"declined: {blocked}") from None
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session

@@ -32,6 +32,10 @@ Attach = Literal["nothing", "files and variables", "commands too"]
 """Which mentions in a question are followed. A question from code, such as `ask()` in a cell, must attach nothing: it may hold anything."""
 
 
+class QuestionBlocked(ModelError):
+    """A hook keeps a question from being asked; the user has been told."""
+
+
 class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
 
@@ -74,27 +78,49 @@ class AgentThread:
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
-        """Ask and wait; returns the final words. attach: which mentions in the question are followed. Raises `ModelError`."""
+        """Ask and wait; returns the final words. attach: which mentions in the question are followed.
+
+        Raises `ModelError`; `QuestionBlocked` if the hook ``before_question`` keeps it from being asked.
+        """
         prompt = self._turns.secrets.mask(prompt)
         with self._turns.turn():
             self._withdrawn.clear()
-            # Log the question first: creating the agent takes a while.
-            turn = self._turns.new_turn()
-            emit(self._log, UserChat(encodable(prompt), turn=turn))
-            self._tell("thinking", turn)
+            hooks = self._turns.hooks
+            if hooks is not None:
+                from mahtab_tui.session.hooks import HookBlocked
+
+                try:
+                    prompt = hooks.before_question(prompt)
+                except HookBlocked as blocked:
+                    raise QuestionBlocked(str(blocked)) from None
+            outcome: Literal["ok", "error", "stopped"] = "error"
+            answer = ""
             try:
-                if attach != "nothing":
-                    self._turns.attach(prompt, turn, self._withdrawn.is_set, commands=attach == "commands too")
-                agent = self.agent
-            except Exception:
-                self._tell("failed", turn)
-                raise
-            if self._withdrawn.is_set():
-                self._tell("stopped", turn)
-                return ""
-            answer = agent.ask_sync(prompt, shown=turn)
-            self._turns.answered(prompt, answer)
+                answer = self._ask(prompt, attach)
+                outcome = "stopped" if self._withdrawn.is_set() else "ok"
+            finally:
+                if hooks is not None:
+                    hooks.after_answer(prompt, answer, outcome)
             return answer
+
+    def _ask(self, prompt: str, attach: Attach) -> str:
+        # Log the question first: creating the agent takes a while.
+        turn = self._turns.new_turn()
+        emit(self._log, UserChat(encodable(prompt), turn=turn))
+        self._tell("thinking", turn)
+        try:
+            if attach != "nothing":
+                self._turns.attach(prompt, turn, self._withdrawn.is_set, commands=attach == "commands too")
+            agent = self.agent
+        except Exception:
+            self._tell("failed", turn)
+            raise
+        if self._withdrawn.is_set():
+            self._tell("stopped", turn)
+            return ""
+        answer = agent.ask_sync(prompt, shown=turn)
+        self._turns.answered(prompt, answer)
+        return answer
 
     def ask_from_cell(self, prompt: str) -> str:
         """Ask from a running cell, which waits: the agent's own cells run inside it. Raises `ModelError`."""
@@ -197,6 +223,8 @@ class AgentThread:
         while (item := self._inbox.take("ask")) is not None:
             try:
                 self.ask(item.text, attach="commands too")
+            except QuestionBlocked:
+                continue
             except ModelError as error:
                 if self._agent is None:  # the agent could not be created, which nothing has reported yet
                     emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))

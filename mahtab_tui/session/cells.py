@@ -8,7 +8,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
@@ -21,6 +21,9 @@ from mahtab_tui.session.face import Face
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.tool_calls import ToolCalls
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.hooks import By, Hooks
 
 YOU = "you"
 
@@ -48,15 +51,25 @@ class Cells:
     """Numbers and runs every cell of the session, whoever wrote it."""
 
     def __init__(
-        self, log: logging.Logger, kernel: Kernel, keeping: Keeping, tools: ToolCalls, private: PrivateNames, face: Face, *, first: int = 1
+        self,
+        log: logging.Logger,
+        kernel: Kernel,
+        keeping: Keeping,
+        tools: ToolCalls,
+        private: PrivateNames,
+        face: Face,
+        hooks: Hooks | None = None,
+        *,
+        first: int = 1,
     ) -> None:
-        """first: the number of the first cell."""
+        """hooks: None if there are none. first: the number of the first cell."""
         self._log = log
         self._kernel = kernel
         self._keeping = keeping
         self._tools = tools
         self._private = private
         self._face = face
+        self._hooks = hooks
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
         self.servers: frozenset[str] = frozenset()
@@ -138,8 +151,15 @@ class Cells:
 
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
         called after waiting for another agent's cell; if it returns true, the cell does not run. allowed: private variables that it may use, so
-        that its output is told.
+        that its output is told. The hook ``before_cell`` sees the user's code here, and that of others before it is approved.
         """
+        if self._hooks is not None and origin == "user":
+            from mahtab_tui.session.hooks import HookBlocked
+
+            try:
+                code = self._hooks.before_cell(code, "user", party)
+            except HookBlocked as blocked:
+                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), str(blocked))
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
@@ -214,6 +234,9 @@ class Cells:
             self._keeping.show()
         elif result.changes:
             self._tell_changes(cell, party, result.changes, guest)
+        if self._hooks is not None:
+            by: By = "model" if whose == "assistant" else "agent" if whose == "agent" else "user"
+            self._hooks.after_cell(cell, code, by, party, str(result.status), f"{result.output}\n{result.detail}" if result.detail else result.output)
         if self._leaves.is_set():
             self._leaves.clear()
             self._face.leave()

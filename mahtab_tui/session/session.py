@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.session.context_use import ContextUse
+    from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.server_calls import ServerCalls
 
@@ -57,7 +58,7 @@ _TAKEN_OVER = "Another terminal has taken this session over: nothing here is sav
 _PATIENCE, _HURRY = 5.0, 0.5
 """Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
 
-Stopped = Literal["model", "cell"]
+Stopped = Literal["model", "cell", "hook"]
 
 
 class Session:
@@ -110,13 +111,18 @@ class Session:
         self._rebuilding = Rebuilding(past)
         self.log.addHandler(self._rebuilding)
         last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
-        self.cells = Cells(self.log, self.kernel, self.keeping, tools, self.private, face, first=last + 1)
+        self.hooks: Hooks | None = None
+        if settings.hooks:
+            from mahtab_tui.session.hooks import Hooks
+
+            self.hooks = Hooks(self.log, settings, self.secrets, self.profile)
+        self.cells = Cells(self.log, self.kernel, self.keeping, tools, self.private, face, self.hooks, first=last + 1)
         self.undo = Undo(self.log, self.kernel, self.keeping, self.cells)
         self.branches = Branches(self.log, settings, store, self.kernel, self.cells, self.undo)
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures, self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (self.log, self.kernel, self.cells, self.undo, prompt, self.profile, self.secrets, self.spending, self.attachments, self.approvals)
-        self.turns = TurnHost(*parts, self.private, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
+        self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
         self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
         self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
         self.joined_agents = JoinedAgents(self.log, self.inbox, self.approvals, self.profile)
@@ -165,6 +171,8 @@ class Session:
             return
         self._closed = True
         self.inbox.close()
+        if self.hooks is not None:
+            self.hooks.close()
         self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
@@ -236,18 +244,21 @@ class Session:
 
     @property
     def cell_runs(self) -> bool:
-        """Whether a cell of the user, the model or an agent runs."""
-        return self.cells.running
+        """Whether a cell of the user, the model or an agent runs, or a hook."""
+        return self.cells.running or (self.hooks is not None and self.hooks.at_work)
 
     @property
     def turn_runs(self) -> bool:
         return self.turns.in_turn
 
     def stop(self) -> Stopped | None:
-        """Stop the model's turn or else the running cell; returns which it was."""
+        """Stop a hook at work, and the model's turn or else the running cell; returns which it was."""
+        hook_stops = self.hooks is not None and self.hooks.stop()
         if self.turns.in_turn:
             self.agent.stop()
             return "model"
+        if hook_stops:
+            return "hook"
         if self.kernel.interrupt():
             return "cell"
         return None

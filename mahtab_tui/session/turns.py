@@ -30,6 +30,7 @@ from mahtab_tui.store.last_session import LastSessionError, forget_last_session,
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
+    from mahtab_tui.session.hooks import Hooks
 
 
 class TurnHost:
@@ -48,12 +49,13 @@ class TurnHost:
         attachments: Attachments,
         approvals: UserRequests[Decision],
         private: PrivateNames,
+        hooks: Hooks | None = None,
         past: Sequence[Record] = (),
         *,
         keeps_exchange: bool,
         can_ask: bool,
     ) -> None:
-        """past: the records of a resumed session. keeps_exchange: save the last question and answer for the next session, and load those of
+        """hooks: None if there are none. past: the records of a resumed session. keeps_exchange: save the last question and answer for the next session, and load those of
         the previous one. can_ask: whether there is a user who can answer."""
         self.log = log
         self.cancelled = threading.Event()
@@ -69,6 +71,7 @@ class TurnHost:
         self._prompt = prompt
         self._attachments = attachments
         self._private = private
+        self.hooks = hooks
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
         self._can_ask = can_ask
@@ -144,6 +147,17 @@ class TurnHost:
             self.cancelled.set()
         undone = decision.reason if decision.action == "undo" else None
         return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone)
+
+    def before_cell(self, code: str) -> Decision | str:
+        if self.hooks is None:
+            return code
+        from mahtab_tui.session.hooks import HookBlocked
+
+        try:
+            code = self.hooks.before_cell(code, "model", self.party)
+        except HookBlocked as blocked:
+            return Decision("stop") if self.cancelled.is_set() else Decision("refuse", reason=str(blocked))
+        return Decision("stop") if self.cancelled.is_set() else code
 
     def decide_alone(self, code: str) -> Decision | str:
         approval = self.profile.approval

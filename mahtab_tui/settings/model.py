@@ -44,11 +44,13 @@ _OF_A_PROVIDER = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a provider's or a gateway's key."""
 _LONGEST = 200
 """Characters of a path in a sentence."""
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
 Provider = Literal["claude", "anthropic", "openai", "openrouter", "ollama"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
+HookName = Literal["before_cell", "after_cell", "before_question", "after_answer"]
 
 
 def resource_folder(name: str) -> Path:
@@ -135,6 +137,10 @@ class Settings(BaseSettings):
     mcp: dict[str, McpServer] = Field(
         default_factory=dict, description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others"
     )
+    hooks: dict[HookName, str | list[str]] = Field(
+        default_factory=dict, description="Your programs or Python functions that run before and after cells and questions"
+    )
+    hook_seconds: float = Field(10.0, gt=0, description="Seconds that a hook may take")
 
     @field_validator("code_dir")
     @classmethod
@@ -153,6 +159,13 @@ class Settings(BaseSettings):
     @classmethod
     def _folders_there(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(map(_folder, value))
+
+    @field_validator("hooks")
+    @classmethod
+    def _can_be_called(cls, value: dict[HookName, str | list[str]]) -> dict[HookName, str | list[str]]:
+        if not all(_FUNCTION.fullmatch(hook) if isinstance(hook, str) else hook and hook[0] for hook in value.values()):
+            raise ValueError('a hook is a command as a list of words, such as ["python3", "check.py"], or a function, "module:function"')
+        return value
 
     def rlm_limits(self) -> dict[str, Any]:
         """Return the limits of a search, with the argument names of `search.limits.limits_of`."""

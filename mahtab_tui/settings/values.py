@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
@@ -50,6 +51,8 @@ def shown(value: Any) -> str:
         return " ".join(f"{name}={shown(each)}" for name, each in value.items()) or NOT_SET
     if isinstance(value, tuple):
         return os.pathsep.join(map(str, value)) or NOT_SET
+    if isinstance(value, list):
+        return shown(shlex.join(value))
     return NOT_SET if value is None else _WITHIN_URL.sub(MASK, str(value))
 
 

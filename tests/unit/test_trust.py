@@ -62,6 +62,8 @@ WAITS: dict[str, object] = {
     "keep_namespace": False,
     "keep_namespace_mb": 1_025,
     "mcp": {"theirs": {"command": "./evil"}},
+    "hooks": {"before_cell": ["./evil"]},
+    "hook_seconds": 11.0,
 }
 """Of each setting that can wait for the person a value that does."""
 OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}
@@ -157,7 +159,12 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
         "code_dir": "..",
         "approval": "review",
     }
-    changed |= {"api_keys": {"openai": "sk-others"}, "skills_dir": [".."], "mcp": {"theirs": {"command": "./worse"}}}
+    changed |= {
+        "api_keys": {"openai": "sk-others"},
+        "skills_dir": [".."],
+        "mcp": {"theirs": {"command": "./worse"}},
+        "hooks": {"before_cell": ["./worse"]},
+    }
     value = WAITS[key]
     other = value + 1 if isinstance(value, int | float) else changed.get(key, f"{value}/x")
     if not isinstance(value, bool) and key != "agent_gone":  # it has two values

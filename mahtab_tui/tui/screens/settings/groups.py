@@ -17,6 +17,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Kernel": ("python", "reload", "undo_steps", "undo_memory", "keep_namespace", "keep_namespace_mb"),
     "Screen": ("theme", "pictures", "keymap"),
     "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
+    "Hooks": ("hooks", "hook_seconds"),
 }
 
 _PLACES = {key: (place, heading) for place, (heading, key) in enumerate((heading, key) for heading, keys in GROUPS.items() for key in keys)}
