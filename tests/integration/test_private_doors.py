@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -358,8 +359,11 @@ def test_another_mark_does_not_forget_what_a_value_was(it: Doors) -> None:
     assert CANARY + " another" not in it.ask("And now?")
 
 
-def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Service) -> None:
-    it.session.kernel.kill()
+@pytest.mark.parametrize("how", ["killed", "another interpreter"])
+def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Service, how: str) -> None:
+    before = it.session.kernel.info().pid
+    it.session.kernel.kill() if how == "killed" else it.session.activate(sys.executable)
+    wait_for(lambda: it.session.kernel.info().pid != before)
     it.run(MAKE)
     assert CANARY not in it.ask("What do I have?")
     store = Watched()
