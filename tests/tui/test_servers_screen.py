@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,18 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(make_app
         await pilot.press("down", "ctrl+r")
         await until(pilot, lambda: "broken could not be started." in shown(pilot, ".listing-said"))
         assert "it exited with code 1 (there is no key)." in shown(pilot, ".listing-about")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home: Path, size: tuple[int, int]) -> None:
+    github = {"command": "github-mcp-server", "args": ["stdio", "--toolsets", "issues,pull_requests"]}
+    configure(home, github=github, weather={"url": "https://weather.example/mcp"})
+
+    async def run(pilot: Pilot[int]) -> None:
+        await opened(pilot)
+
+    run_before: Callable[[Pilot[int]], Awaitable[None]] = run
+    assert snap_compare(make_app(*story()), terminal_size=size, run_before=run_before)
 
 
 async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:
