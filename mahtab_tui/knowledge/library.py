@@ -7,12 +7,16 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.index import Hit, SkillsIndex
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.settings.model import load_settings
+
+if TYPE_CHECKING:
+    from mahtab_tui.knowledge.meaning import Meaning
 
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
@@ -29,10 +33,13 @@ class NoSkill(RuntimeError):
 class SkillLibrary:
     """The skills by name. May be used from any thread."""
 
-    def __init__(self, loader: SkillsLoader, on_problem: Callable[[str], None]) -> None:
-        """on_problem: called once for each problem with a skill."""
+    def __init__(self, loader: SkillsLoader, on_problem: Callable[[str], None], meaning: Meaning | None = None) -> None:
+        """on_problem: called once for each problem with a skill. meaning: None to find skills by words alone."""
         self._loader = loader
         self._on_problem = on_problem
+        self._meaning = meaning
+        self._texts: dict[str, str] = {}
+        """What each skill is known by, for `_meaning`."""
         self._lock = threading.Lock()
         self._skills: dict[str, Skill] = {}
         self._index: SkillsIndex | None = None
@@ -47,6 +54,7 @@ class SkillLibrary:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
                     self._skills, self._index = found, None
+                    self._texts = {name: f"{name}: {skill.description}\n{skill.content}" for name, skill in found.items()} if self._meaning else {}
                 self._looked = time.monotonic()
             problems = [problem for problem in self._loader.problems if problem not in self._told]
             self._told.update(problems)
@@ -105,8 +113,20 @@ class SkillLibrary:
 
     def found(self, query: str, limit: int = 5) -> str:
         """Format the output of `search_skills`: one line for each skill."""
-        hits = self.search(query, limit)
-        return "\n".join(f"{hit.name}: {hit.description}" for hit in hits) or f"No skill matches {query!r}."
+        skills = self.skills()
+        found = (name for name in self.near(query, limit) if name in skills)
+        return "\n".join(f"{name}: {skills[name].description}" for name in found) or f"No skill matches {query!r}."
+
+    def near(self, query: str, limit: int) -> list[str]:
+        """Return the names of the skills that fit a query best, by words, and by meaning if there is an embedding model."""
+        if self._meaning is None:
+            return [hit.name for hit in self.search(query, limit)]
+        from mahtab_tui.knowledge.meaning import NEAREST, joined
+
+        by_words = [hit.name for hit in self.search(query, max(limit, NEAREST))]
+        found = joined(by_words, self._meaning.nearest("skills", query, self._texts))
+        exact = query.strip().lower()
+        return sorted(found, key=lambda name: name != exact)[:limit]
 
     def file(self, name: str, path: str) -> str:
         """Read a file in a skill's folder. Raises `NoSkill`."""

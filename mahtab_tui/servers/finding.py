@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mahtab_tui.servers.signatures import ToolSignature
 
 if TYPE_CHECKING:
+    from mahtab_tui.knowledge.meaning import Meaning
     from mahtab_tui.servers.servers import Servers
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -17,8 +18,11 @@ _PATIENCE = 10.0
 """Seconds to wait for servers that start."""
 
 
-def found(servers: Servers, words: str, most: int) -> str:
-    """Return the tools that fit, the best first, one a line; and a line for each server that cannot be started. Starts all servers."""
+def found(servers: Servers, words: str, most: int, meaning: Meaning | None = None) -> str:
+    """Return the tools that fit, the best first, one a line; and a line for each server that cannot be started. Starts all servers.
+
+    meaning: None to find them by words alone.
+    """
     starting: dict[str, Future[None]] = {name: servers.ready(name) for name in servers.states}
     wait(starting.values(), _PATIENCE)
     failed = []
@@ -28,17 +32,17 @@ def found(servers: Servers, words: str, most: int) -> str:
         elif (error := future.exception()) is not None:
             failed.append(str(error))
     wanted = _WORD.findall(words.lower())
-    scored: list[tuple[float, str]] = []
-    for name, state in servers.states.items():
-        for tool in state.tools.values():
-            score = _score(wanted, tool)
-            if score or not wanted:
-                scored.append((-score, f"{name}.{tool.name}{tool.written}: {tool.summary}"))
-    scored.sort(key=lambda each: each[0])
+    tools = {f"{name}.{tool.name}": tool for name, state in servers.states.items() for tool in state.tools.values()}
+    scores = {name: _score(wanted, tool) for name, tool in tools.items()}
+    fitting = sorted((name for name, score in scores.items() if score or not wanted), key=lambda name: -scores[name])
+    if meaning is not None and wanted:
+        from mahtab_tui.knowledge.meaning import joined
+
+        fitting = joined(fitting, meaning.nearest("tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}))
     most = max(1, min(most, _MOST))
-    lines = [line for _, line in scored[:most]]
-    if len(scored) > most:
-        lines.append(f"… {len(scored) - most:,} more")
+    lines = [f"{name}{tools[name].written}: {tools[name].summary}" for name in fitting[:most]]
+    if len(fitting) > most:
+        lines.append(f"… {len(fitting) - most:,} more")
     return "\n".join([*(lines or [f"No tool fits {words!r}."]), *failed])
 
 

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Notice, Record, emit
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.settings.sources import SettingsError, project_folder
+from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.bus.records import Usage
     from mahtab_tui.knowledge.instructions import Found
     from mahtab_tui.knowledge.library import SkillLibrary
     from mahtab_tui.knowledge.loaded import LoadedSkills
+    from mahtab_tui.knowledge.meaning import Meaning
     from mahtab_tui.llm.prompts import ListedServer
+    from mahtab_tui.llm.spending import Spending
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.tools.toolset import Toolset
 
@@ -23,10 +27,16 @@ if TYPE_CHECKING:
 class Knowledge:
     """Any thread may call it."""
 
-    def __init__(self, log: logging.Logger, settings: Settings, past: Sequence[Record] = ()) -> None:
-        """past: the records of a resumed session."""
+    def __init__(
+        self, log: logging.Logger, settings: Settings, secrets: Secrets, spending: Spending, past: Sequence[Record] = (), *, no_trace: bool = False
+    ) -> None:
+        """past: the records of a resumed session. no_trace: nothing is written anywhere."""
         self._log = log
         self._settings = settings
+        self._secrets = secrets
+        self._spending = spending
+        self._no_trace = no_trace
+        self._meaning: Meaning | None = None
         self._past = past
         self._making = threading.RLock()
         self._skills: SkillLibrary | None = None
@@ -77,7 +87,7 @@ class Knowledge:
                 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 
                 folders = skill_folders(project_folder(), self._settings.skills_dir, of_project=self._settings.of_project("skills_dir"))
-                self._skills = SkillLibrary(SkillsLoader(*folders), self._warn)
+                self._skills = SkillLibrary(SkillsLoader(*folders), self._warn, self.meaning)
             return self._skills
 
     @property
@@ -96,9 +106,38 @@ class Knowledge:
                 for record in self._past:
                     loaded.fold(record)
                 self._toolset = Toolset(
-                    self._settings.code_dir, self.skills, loaded, self._warn, lambda: self.read_instructions().told(), self._listed_servers
+                    self._settings.code_dir,
+                    self.skills,
+                    loaded,
+                    self._warn,
+                    lambda: self.read_instructions().told(),
+                    self._listed_servers,
+                    self.meaning,
                 )
             return self._toolset
+
+    @property
+    def meaning(self) -> Meaning | None:
+        """Search by meaning; None if no embedding model is set. The model is loaded and asked by the first search."""
+        settings = self._settings
+        if settings.embedding_model is None:
+            return None
+        with self._making:
+            if self._meaning is None:
+                from mahtab_tui.knowledge.meaning import Meaning
+                from mahtab_tui.llm.embedding import EmbeddingModel
+                from mahtab_tui.store.vectors import Vectors
+
+                path = None if self._no_trace else home_folder() / "vectors.db"
+                keys = settings.model_access()["api_keys"]
+                named = settings.embedding_model, self._spending, self._count
+                model = EmbeddingModel(*named, base_url=settings.base_url, api_keys=keys, timeout=settings.model_timeout)
+                self._meaning = Meaning(model, lambda: Vectors(path, self._warn), self._secrets.told, self._warn)
+            return self._meaning
+
+    def _count(self, used: Usage) -> None:
+        self._spending.count(used)
+        emit(self._log, used)
 
     @property
     def servers(self) -> Servers | None:
@@ -126,6 +165,8 @@ class Knowledge:
 
     def close(self) -> None:
         """End the MCP servers, and wait for them a moment."""
+        if self._meaning is not None:
+            self._meaning.close()
         if self._servers is not None:
             self._servers.close()
 

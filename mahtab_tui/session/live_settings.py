@@ -21,7 +21,7 @@ _AT_ONCE = _OF_THE_AGENT | {"model", "approval", "reload", "sub_model", "agent_g
 def change_setting(session: Session, key: str, value: Any) -> bool:
     """Change a setting for this session; returns whether it takes effect before the next start. Raises `ModelError`."""
     settings, agent = session.settings, session.agent
-    if value is not None and key.endswith("_model"):
+    if value is not None and key.endswith("_model") and key != "embedding_model":
         check_model(value, **settings.model_access())
     if key == "model":
         session.set_model(value or default_model())

@@ -99,7 +99,7 @@ class ServerCalls:
             if name == "mcp_search":
                 from mahtab_tui.servers.finding import found
 
-                return found(servers, str(args["words"]), int(args["most"]))
+                return found(servers, str(args["words"]), int(args["most"]), self._knowledge.meaning)
             if name == "mcp_tools":
                 return self._tools(servers, str(args["server"]))
             return self._call(servers, args)

@@ -102,7 +102,7 @@ class Session:
         self.models = Models(self.log, settings, self.profile, self.kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
-        self.knowledge = Knowledge(self.log, settings, past)
+        self.knowledge = Knowledge(self.log, settings, self.secrets, self.spending, past, no_trace=no_trace)
         tools = ToolCalls(self.knowledge)
         asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
         self.inbox = Inbox(self.log)

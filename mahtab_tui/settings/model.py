@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     reflection_model: str | None = Field(None, description="A cheaper model for summaries, and for checking runs if `reflection` says so")
     suggestion_model: str | None = Field(None, description="A cheap model for inline suggestions; if not set, nothing is suggested")
     sub_model: str | None = Field(None, description="A cheaper model for the parts of a search by rlm()")
+    embedding_model: str | None = Field(
+        None, pattern=r"^[\w-]+:\S+$", description="A model for search by meaning: ollama:nomic-embed-text, openai:text-embedding-3-small"
+    )
     provider: Provider | None = Field(
         None, description="The provider of a model named without one: with anthropic, claude-sonnet-4-5 means anthropic:claude-sonnet-4-5"
     )

@@ -61,7 +61,7 @@ def search_code(at: Workplace, given: SearchCode) -> str:
 
     Searches only the project's folder; skips hidden files, binary files and what .gitignore names.
     """
-    return at.code.search(
+    matches = at.code.search(
         given.pattern,
         given.file_pattern,
         given.context_lines,
@@ -70,6 +70,12 @@ def search_code(at: Workplace, given: SearchCode) -> str:
         encoding=given.encoding or None,
         cancelled=at.cancelled,
     ).as_text()
+    near = "" if at.parts is None else at.parts.near(given.pattern, given.file_pattern, at.cancelled.is_set)
+    return f"{matches}\n\n{near}" if near else matches
+
+
+class SearchCodeByMeaning(SearchCode):
+    pattern: str = Field(description="a regular expression, as in Python; several plain words also find what is near them in meaning")
 
 
 class ReadFile(_Arguments):
@@ -90,3 +96,5 @@ BUILTIN: tuple[Tool, ...] = (
     Tool(search_code, SearchCode, keeps="searches"),
     Tool(read_file, ReadFile, keeps="files"),
 )
+BY_MEANING = Tool(search_code, SearchCodeByMeaning, keeps="searches")
+"""`search_code` with an embedding model."""

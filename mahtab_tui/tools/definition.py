@@ -25,7 +25,7 @@ import traceback
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -36,6 +36,9 @@ from mahtab_tui.kernel.worker.host_functions import make
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills
+
+if TYPE_CHECKING:
+    from mahtab_tui.knowledge.code_parts import CodeParts
 
 _KEPT_BY = {"files": "path", "skills": "name"}
 """The argument that identifies a kept result, if there is one."""
@@ -56,6 +59,8 @@ class Workplace:
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
     """Set when nobody waits for the result."""
+    parts: CodeParts | None = None
+    """Finds parts of the project's source by words and meaning; None without an embedding model."""
 
 
 class Tool(NamedTuple):

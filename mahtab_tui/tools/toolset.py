@@ -15,12 +15,14 @@ from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.knowledge.code import CodeSearcher
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills
-from mahtab_tui.tools.builtin import BUILTIN
+from mahtab_tui.tools.builtin import BUILTIN, BY_MEANING
 from mahtab_tui.tools.definition import Tool, ToolError, Workplace, in_words
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
+    from mahtab_tui.knowledge.code_parts import CodeParts
+    from mahtab_tui.knowledge.meaning import Meaning
     from mahtab_tui.llm.prompts import ListedServer
 
 ENTRY_POINTS = "mahtab_tui.tools"
@@ -79,16 +81,22 @@ class Toolset:
         on_problem: Callable[[str], None],
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
+        meaning: Meaning | None = None,
     ) -> None:
         """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file.
 
-        servers: returns what the model is told of MCP servers.
+        servers: returns what the model is told of MCP servers. meaning: None to search by words alone.
         """
         self.skills = skills
         self.loaded = loaded
         self.instructions = instructions
         self.servers = servers
         self._code = CodeSearcher(code_dir)
+        self._parts: CodeParts | None = None
+        if meaning is not None:
+            from mahtab_tui.knowledge.code_parts import CodeParts
+
+            self._parts = CodeParts(code_dir, meaning)
         self._on_problem = on_problem
         self._loading = threading.Lock()
         self._tools: dict[str, Tool] | None = None
@@ -99,6 +107,8 @@ class Toolset:
         with self._loading:
             if self._tools is None:
                 self._tools = {tool.name: tool for tool in load_tools(self._on_problem)}
+                if self._parts is not None:
+                    self._tools[BY_MEANING.name] = BY_MEANING
             return self._tools
 
     def run(self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None) -> str:
@@ -106,7 +116,7 @@ class Toolset:
         tool = self.tools.get(name)
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
-        return tool.call(Workplace(self._code, self.skills, self.loaded, cancelled or threading.Event()), arguments)
+        return tool.call(Workplace(self._code, self.skills, self.loaded, cancelled or threading.Event(), self._parts), arguments)
 
     def functions(self) -> list[HostFunction]:
         """Return the functions for the namespace."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mahtab_tui.knowledge.index import SkillsIndex
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.knowledge.meaning import Meaning
 from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.store.vectors import Vectors
 from tests.benchmarks.table import Row, median, p99, timed
 
 _SKILLS = 10_000
+_LENGTH = 768
+"""Numbers in a vector."""
 _WORDS = [
     f"{first}{last}" for first in ("data", "query", "batch", "screen", "index", "order", "claim", "policy") for last in ("", "s", "ing", "ed", "er")
 ]
@@ -29,6 +36,32 @@ def generated_skills(count: int, words: int = 150) -> list[Skill]:
     return skills
 
 
+class _Loaded(SkillsLoader):
+    """Skills that are in memory."""
+
+    def __init__(self, skills: list[Skill]) -> None:
+        super().__init__()
+        self._made = skills
+
+    def load_all(self) -> list[Skill]:
+        return self._made
+
+
+class _RandomVectors:
+    """An embedding model without a service."""
+
+    identity = "random"
+
+    def __init__(self) -> None:
+        self._chance = random.Random(0)
+
+    def documents(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[self._chance.gauss(0, 1) for _ in range(_LENGTH)] for _ in texts]
+
+    def query(self, text: str) -> list[float]:
+        return self.documents([text])[0]
+
+
 def rows() -> Iterator[Row]:
     """Making an index of many skills, and asking it."""
     skills = generated_skills(_SKILLS)
@@ -41,3 +74,11 @@ def rows() -> Iterator[Row]:
     ):
         took = timed(lambda query=query: index.search(query), 50)  # type: ignore[misc]
         yield Row(f"skill search: {what}", median(took), "ms", "<= 10", note=f"p99 {p99(took):.1f}")
+    meaning = Meaning(_RandomVectors(), lambda: Vectors(None, print), str, print)
+    library = SkillLibrary(_Loaded(skills), print, meaning)
+    library.near("first", 5)
+    while meaning.missing("skills"):
+        time.sleep(0.1)
+    query = "how do I check the values of a batch of orders"
+    took = timed(lambda: library.near(query, 5), 50)
+    yield Row(f"skill search by words and meaning ({_SKILLS:,} x {_LENGTH})", median(took), "ms", "<= 30", note=f"p99 {p99(took):.1f}")

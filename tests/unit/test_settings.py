@@ -27,6 +27,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "provider": ("anthropic", "openai", "ollama", "openrouter", "claude"),
     "keymap": tuple({"help": f"f{number}"} for number in range(6)),
     "mcp": tuple({"one": {"command": f"program-{number}"}} for number in range(6)),
+    "embedding_model": tuple(f"ollama:value-{number}" for number in range(6)),
     "hooks": tuple({"before_cell": [f"program-{number}"]} for number in range(6)),
 }
 """For each setting one value for each source, the one that wins first; what is not here is made by `values_of`."""

@@ -62,6 +62,7 @@ WAITS: dict[str, object] = {
     "keep_namespace": False,
     "keep_namespace_mb": 1_025,
     "mcp": {"theirs": {"command": "./evil"}},
+    "embedding_model": "ollama:theirs",
     "hooks": {"before_cell": ["./evil"]},
     "hook_seconds": 11.0,
 }

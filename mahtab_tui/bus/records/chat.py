@@ -204,6 +204,6 @@ class Usage(Record):
     cost: Annotated[float | None, NULL] = None
     """US dollars; None if the price is not known."""
     source: Word | None = None
-    """"agent", "reflection", "summary", "suggestion" or "rlm"."""
+    """"agent", "reflection", "summary", "suggestion", "embedding" or "rlm"."""
     estimated: Flag = False
     """The call ended before the model reported its usage."""

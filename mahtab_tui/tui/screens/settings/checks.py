@@ -31,8 +31,8 @@ def check(key: str, text: str, provider: str | None = None) -> None:
 
 
 def is_model(key: str) -> bool:
-    """Whether the value of a setting is the name of a model."""
-    return key == "model" or key.endswith("_model")
+    """Whether the value of a setting is the name of a model that answers."""
+    return key == "model" or (key.endswith("_model") and key != "embedding_model")
 
 
 def themes() -> list[str]:

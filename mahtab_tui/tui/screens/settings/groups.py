@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Models": (
-        *("model", "reflection_model", "suggestion_model", "sub_model", "provider", "base_url"),
+        *("model", "reflection_model", "suggestion_model", "sub_model", "embedding_model", "provider", "base_url"),
         *("api_keys", "claude_api_key", "model_timeout"),
     ),
     "Questions": ("approval", "reflection", "max_turns", "max_history", "max_usd", "skills_dir", "skills_budget", "code_dir"),

@@ -1,0 +1,103 @@
+"""Embedding models by their names, through LangChain: they turn texts into vectors that are near each other if the texts mean similar things."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.bus.records import Usage
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.spending import OverBudget, Spending
+from mahtab_tui.llm.usage import LOCAL, price, tokens_in
+from mahtab_tui.system.imports import IMPORTS
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
+_NEEDED = "embedding_model needs packages that are not installed: pip install {packages}"
+
+
+class EmbeddingModel:
+    """An embedding model, made when it is first used. Any thread may call it; every call waits for the service."""
+
+    def __init__(
+        self,
+        spec: str,
+        spending: Spending,
+        on_usage: Callable[[Usage], None],
+        *,
+        base_url: str | None = None,
+        api_keys: Mapping[str, str] | None = None,
+        timeout: float = 120.0,
+    ) -> None:
+        """spec: "provider:model", as `init_embeddings` takes it. base_url: the address of a service compatible with OpenAI's, for ``openai:``.
+
+        timeout: seconds to wait for the service. on_usage: called with what each call uses.
+        """
+        self._provider, _, self._model = spec.strip().partition(":")
+        self._base_url = base_url if self._provider == "openai" else None
+        self.identity = f"{spec.strip()} {self._base_url or ''}".strip()
+        """Distinguishes models whose vectors cannot be compared."""
+        self._spending = spending
+        self._on_usage = on_usage
+        self._api_keys = api_keys or {}
+        self._timeout = timeout
+        self._inner: Embeddings | None = None
+
+    def documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector for each text. Raises `ModelError`."""
+        return self._paid(texts, lambda model: model.embed_documents(list(texts)))
+
+    def query(self, text: str) -> list[float]:
+        """Return the vector of a query. Raises `ModelError`."""
+        return self._paid([text], lambda model: [model.embed_query(text)])[0]
+
+    def _paid(self, texts: Sequence[str], call: Callable[[Embeddings], list[list[float]]]) -> list[list[float]]:
+        """Make a call that the session can afford. LangChain does not pass on what the service counted, so its tokens are estimated."""
+        if self._inner is None:
+            with IMPORTS.turn():
+                self._inner = self._made()
+        tokens = tokens_in(texts)
+        cost = price(LOCAL if self._provider == "ollama" else self._base_url or self._provider, self._model, tokens, 0)
+        try:
+            with self._spending.afford(self._model, lambda: cost):
+                vectors = call(self._inner)
+                self._on_usage(Usage(model=self._model, input_tokens=tokens, cost=cost, source="embedding", estimated=True))
+        except OverBudget as error:
+            raise ModelError(str(error)) from None
+        except Exception as error:  # the provider's code
+            raise explained(error, secret=self._key, timeout=self._timeout) from None
+        if len(vectors) != len(texts) or not all(vectors):
+            raise ModelError("The service sent something that is not an embedding.")
+        return vectors
+
+    @property
+    def _key(self) -> str:
+        """The key of a provider for which the settings may have one; empty otherwise."""
+        name = "openai_compatible" if self._base_url else self._provider
+        return os.environ.get(f"{name.upper()}_API_KEY") or self._api_keys.get(name, "")
+
+    def _made(self) -> Embeddings:
+        """Make the model. Raises `ModelError`."""
+        try:
+            import numpy  # noqa: F401 - what its vectors are compared with
+            from langchain.embeddings import init_embeddings
+        except ImportError:
+            raise ModelError(_NEEDED.format(packages="langchain numpy")) from None
+        options: dict[str, Any] = {}
+        if self._provider == "openai":
+            # Without a look at the length, which would fetch the table of tokens from elsewhere; our texts are short.
+            options = {"timeout": self._timeout, "max_retries": 1, "check_embedding_ctx_length": False, "api_key": self._key or "none"}
+            if self._base_url:
+                options["base_url"] = self._base_url
+        elif self._provider == "ollama":
+            options = {"client_kwargs": {"timeout": self._timeout}}
+        try:
+            return init_embeddings(self._model, provider=self._provider, **options)
+        except ImportError:
+            raise ModelError(_NEEDED.format(packages=f"langchain-{self._provider}")) from None
+        except Exception as error:  # an unknown provider, or the package's own checks
+            reason = str(explained(error, secret=self._key))
+            raise ModelError(f"The embedding model {self._provider}:{self._model} cannot be used. {reason}") from None

@@ -1,0 +1,101 @@
+"""A service of embeddings on this machine, as OpenAI's: words of one topic have near vectors, whatever the words are."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import random
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.services import answering
+
+_WORD = re.compile(r"[a-z]+")
+
+
+def _direction(name: str, length: int) -> list[float]:
+    chance = random.Random(hashlib.sha256(name.encode()).digest())
+    return [chance.gauss(0, 1) for _ in range(length)]
+
+
+class EmbeddingService:
+    """What the service knows and has heard."""
+
+    def __init__(self, topics: Mapping[str, str], length: int = 96) -> None:
+        """topics: of each word its topic; other words are topics of their own, and count less. length: numbers in a vector."""
+        self._topics = topics
+        self._length = length
+        self._known: dict[str, list[float]] = {}
+        self.asked: list[dict[str, Any]] = []
+        """The bodies of the requests."""
+        self.headers: list[dict[str, str]] = []
+        self.status = 200
+        self.body: Any = None
+        """Answered in place of vectors, if it is something."""
+        self.hang = threading.Event()
+        self.hang.set()
+        """Cleared: requests wait."""
+        self.url = ""
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts that were sent, in order."""
+        return [text for body in self.asked for text in ([body["input"]] if isinstance(body["input"], str) else body["input"])]
+
+    def vector(self, text: str) -> list[float]:
+        """The sum of the words' directions."""
+        sums = [0.0] * self._length
+        for word in _WORD.findall(text.lower()):
+            if word not in self._known:
+                topic = self._topics.get(word)
+                weight = 0.2 if topic is None else 1.0
+                self._known[word] = [weight * each for each in _direction(topic or word, self._length)]
+            sums = [one + other for one, other in zip(sums, self._known[word], strict=True)]
+        return sums
+
+    def reply(self, body: dict[str, Any]) -> Any:
+        if self.body is not None:
+            return self.body
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        data = [{"object": "embedding", "index": at, "embedding": self.vector(text)} for at, text in enumerate(texts)]
+        return {"object": "list", "model": body["model"], "data": data, "usage": {"prompt_tokens": 7, "total_tokens": 7}}
+
+
+@contextlib.contextmanager
+def embedding(topics: Mapping[str, str], length: int = 96) -> Iterator[EmbeddingService]:
+    """A service for the time of a test."""
+    service = EmbeddingService(topics, length)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            service.asked.append(body)
+            service.headers.append({name.lower(): value for name, value in self.headers.items()})
+            service.hang.wait()
+            answer = json.dumps(service.reply(body)).encode()
+            with contextlib.suppress(OSError):
+                self.send_response(service.status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing on stderr."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), Handler) as server, answering(server):
+        service.url = f"http://127.0.0.1:{server.server_port}/v1"
+        try:
+            yield service
+        finally:
+            service.hang.set()
