@@ -17,7 +17,7 @@ TOPICS = (
 _FOLDER = Path(__file__).parent
 _COMMENT = re.compile(r"<!--[^<>]*-->\n?")
 _PICTURE = re.compile(r"^!\[.*?\]\(.*?\)\n+", re.MULTILINE)
-_PAGE_LINK = re.compile(r"\[([^\[\]]+)\]\(\w+\.md\)")
+_PAGE_LINK = re.compile(r"\[([^\[\]]+)\]\(\w+\.md(?:#[\w-]+)?\)")
 _RULE = re.compile(r"\|[\s|:-]+\|")
 """The line between a table's header and its rows."""
 
