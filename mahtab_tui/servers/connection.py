@@ -17,6 +17,8 @@ from pydantic import ValidationError
 from mahtab_tui import __version__
 from mahtab_tui.kernel.endings import describe_end
 from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
+from mahtab_tui.servers.kept_logins import KeptLogins
+from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
 from mahtab_tui.servers.names import identifier
 from mahtab_tui.servers.results import error_text, parts_of
 from mahtab_tui.servers.signatures import ToolSignature, signature_of
@@ -33,11 +35,14 @@ _MOST_PAGES = 100
 class Connection:
     """A server's process or HTTP session; a dead one is started again once."""
 
-    def __init__(self, state: ServerState, server: McpServer, folder: Path, tell: Callable[[str], None], start_seconds: float) -> None:
+    def __init__(
+        self, state: ServerState, server: McpServer, folder: Path, logins: KeptLogins, tell: Callable[[str], None], start_seconds: float
+    ) -> None:
         """tell: called with a sentence for the user."""
         self._state = state
         self._server = server
         self._folder = folder
+        self._logins = logins
         self._tell = tell
         self._start_seconds = start_seconds
         self._checker = ArgumentChecker()
@@ -48,6 +53,8 @@ class Connection:
         self._living: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._closed = Closed()
+        self._limit: asyncio.Timeout | None = None
+        """The time for the start."""
         self._listed: dict[str, types.Tool] = {}
         self._restarts = 0
         """How often it was started again since it last answered a call."""
@@ -156,7 +163,7 @@ class Connection:
         state.phase, state.why = "starting", ""
         closed = self._closed
         try:
-            async with asyncio.timeout(self._start_seconds) as limit:
+            async with asyncio.timeout(self._start_seconds) as self._limit:
                 async with Client(
                     self._transport(closed),
                     client_info=types.Implementation(name="mahtab-tui", version=__version__),
@@ -167,7 +174,8 @@ class Connection:
                     self._client = client
                     await self._list()
                     state.about = _about(client)
-                    limit.reschedule(None)
+                    self._limit.reschedule(None)
+                    self._limit = None
                     state.phase, state.ran = "running", True
                     self._starting = None
                     started.set_result(None)
@@ -180,8 +188,8 @@ class Connection:
         except BaseException as error:  # also the SDK's groups of exceptions; the loop and other servers go on
             state.why = state.why or f"{_in_words(error)}."
         finally:
-            self._client = None
-            state.phase = "ended"
+            self._client = self._limit = None
+            state.phase, state.login = "ended", ""
             self._closed.set()
             self._starting = None
             if closed.why or closed.code is not None:
@@ -196,8 +204,17 @@ class Connection:
 
     def _transport(self, closed: Closed) -> Any:
         if self._server.url is not None:
-            return http_transport(self._server)
+            own = any(name.lower() == "authorization" for name in self._server.headers)
+            return http_transport(self._server, None if own else login_to(self._server.url, self._logins, self._ask_to_log_in))
         return PipeTransport(self._server, self._folder, self._state.messages, closed)
+
+    def _ask_to_log_in(self, url: str) -> None:
+        """Tell the user where to log in, or note with "" that nobody waits for that any more."""
+        self._state.login = url
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + (LOGIN_SECONDS + _PATIENCE if url else self._start_seconds))
+        if url:
+            self._tell(f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine.")
 
     async def _list(self) -> None:
         """List the server's tools."""

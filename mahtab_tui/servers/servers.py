@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mahtab_tui.servers.kept_logins import KeptLogins
 from mahtab_tui.servers.names import identifier
 from mahtab_tui.servers.signatures import ToolSignature
 from mahtab_tui.servers.state import ServerError, ServerState
@@ -36,13 +37,18 @@ class Servers:
         folder: Path,
         tell: Callable[[str], None],
         *,
+        logins: KeptLogins | None = None,
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """folder: where programs run by default. tell: called with sentences for the user. reserved: names that no server may have."""
+        """folder: where programs run by default. tell: called with sentences for the user. logins: by default they are forgotten with the session.
+
+        reserved: names that no server may have.
+        """
         self._configured = configured
         self._folder = folder
         self._tell = tell
+        self._logins = logins or KeptLogins(None, lambda secret: None)
         self._start_seconds = start_seconds
         self.states: dict[str, ServerState] = {}
         """By the name in the namespace."""
@@ -108,7 +114,7 @@ class Servers:
                 server = self._configured[state.name].expanded()
             except LookupError as error:
                 raise ServerError(f"The server {state.name} could not be started: {error.args[0]}") from None
-            self._connections[python] = Connection(state, server, self._folder, self._tell, self._start_seconds)
+            self._connections[python] = Connection(state, server, self._folder, self._logins, self._tell, self._start_seconds)
         return self._connections[python]
 
 

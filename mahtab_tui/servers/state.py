@@ -28,6 +28,8 @@ class ServerState:
         self.phase: Literal["not started", "starting", "running", "ended"] = "not started"
         self.why = ""
         """Why it has ended: a sentence."""
+        self.login = ""
+        """The address at which the user has to log in now; empty if it is not waited for that."""
         self.ran = False
         """Whether it was ready since the user has last started it."""
         self.about = ""

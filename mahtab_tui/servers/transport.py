@@ -164,10 +164,10 @@ class PipeTransport:
 
 
 @contextlib.asynccontextmanager
-async def http_transport(server: McpServer) -> AsyncIterator[Streams]:
-    """Speak with an address, as the SDK's `Transport`."""
+async def http_transport(server: McpServer, login: httpx2.Auth | None) -> AsyncIterator[Streams]:
+    """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants that."""
     async with (
-        httpx2.AsyncClient(headers=server.headers, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_limit]}) as client,
+        httpx2.AsyncClient(headers=server.headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_limit]}) as client,
         streamable_http_client(server.url or "", http_client=client, max_sse_event_size=LONGEST) as streams,
     ):
         yield streams  # type: ignore[misc]

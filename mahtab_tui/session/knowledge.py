@@ -7,12 +7,12 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record, emit
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.bus.records import Usage
     from mahtab_tui.knowledge.instructions import Found
     from mahtab_tui.knowledge.library import SkillLibrary
@@ -149,10 +149,12 @@ class Knowledge:
                 import builtins
 
                 from mahtab_tui.kernel.worker.toolbox import NAMES
+                from mahtab_tui.servers.kept_logins import KeptLogins
                 from mahtab_tui.servers.servers import Servers
 
                 reserved = {*dir(builtins), *NAMES, *(name for tool in self.toolset.tools.values() for name in tool.names), "tools", "ToolFailed"}
-                self._servers = Servers(self._settings.mcp, project_folder(), self._warn, reserved=frozenset(reserved))
+                logins = KeptLogins(None if self._no_trace else home_folder() / "mcp_logins.json", self._secrets.add)
+                self._servers = Servers(self._settings.mcp, project_folder(), self._warn, logins=logins, reserved=frozenset(reserved))
             return self._servers
 
     def _listed_servers(self) -> list[ListedServer]:

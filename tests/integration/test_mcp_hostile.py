@@ -227,13 +227,13 @@ def _friendly_at(port: int) -> Iterator[None]:
     command = [sys.executable, str(ROOT / "tests" / "servers" / "friendly.py"), str(port)]
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL) as program:
         try:
-            wait_for(lambda: _listens(port))
+            wait_for(lambda: listens(port))
             yield
         finally:
             program.kill()
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

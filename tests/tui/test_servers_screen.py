@@ -75,6 +75,14 @@ def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home
     assert snap_compare(make_app(*story()), terminal_size=size, run_before=run_before)
 
 
+async def test_a_server_that_waits_for_a_login_says_where(make_app: MakeApp, home: Path) -> None:
+    configure(home, far={"url": "http://127.0.0.1:9/mcp"})
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        screen = await opened(pilot)
+        screen.listing.rows[0].login = "http://127.0.0.1:4321/"
+        await until(pilot, lambda: "It waits for your login: open http://127.0.0.1:4321/ in a browser" in shown(pilot, ".listing-about"))
+
+
 async def test_typing_filters_servers_and_tools(make_app: MakeApp, home: Path) -> None:
     configure(home, echo=plain(), other=plain())
     async with make_app(*story()).run_test(size=SIZE) as pilot:

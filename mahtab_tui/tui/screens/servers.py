@@ -58,7 +58,7 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
         self.listing.fill(0)
 
     def _look_again(self) -> None:
-        now = [(state.phase, state.why, state.revision) for state in self._states]
+        now = [(state.phase, state.why, state.login, state.revision) for state in self._states]
         if now != self._drawn:
             self._drawn = now
             self.listing.fill()
@@ -81,6 +81,8 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
             return Content(_NONE if not self._states else "Nothing matches.")
         self._tools.update(self._tools_of(row))
         why = (f"\n{self._line_of(row.why)}", "$bad") if row.phase == "ended" and row.why else ""
+        if row.login:
+            why = (f"\nIt waits for your login: open {row.login} in a browser on this machine.", "$moon")
         return Content.assemble((self._line_of(row.where), "$muted"), why)
 
     def _line_of(self, text: str) -> str:
