@@ -74,6 +74,9 @@ def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
 def _approval(session: AgentHost, request: ApprovalRequest) -> Decision:
     alone = session.decide_alone(request.code)
     if isinstance(alone, Decision):
+        if alone.action == "refuse":
+            emit(session.log, request.record(session.party).changed(state="refused", reason=alone.reason))
+            emit(session.log, Notice(f"Code from {session.party} was not run. {alone.reason}", level="warning"))
         return alone
     asked = request.record(session.party).changed(why=alone or None)
     emit(session.log, asked.changed(state="waiting"))

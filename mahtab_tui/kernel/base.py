@@ -126,6 +126,7 @@ class Kernel(Protocol):
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
+        limited: bool = False,
     ) -> CellResult:
         """Run one cell, and wait for its end. Nothing that the cell does raises here, not even the kernel's death.
 
@@ -134,6 +135,7 @@ class Kernel(Protocol):
         limit: characters of output after which the cell is stopped.
         nested: run it while the cell that called the host waits.
         on_display: called before `on_output` gets the display's text.
+        limited: before the cell changes anything outside the namespace, the kernel calls ``effect`` of the host; see `cannot_limit`.
         """
 
     def interrupt(self) -> bool:
@@ -182,6 +184,10 @@ class Kernel(Protocol):
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """Explain the function whose call surrounds the cursor (in characters), or else the name at the cursor; None if it is unknown.
         Otherwise as `complete`."""
+
+    @property
+    def cannot_limit(self) -> str:
+        """Why cells cannot be held to what they may do, as a clause; empty if they can."""
 
     @property
     def cannot_undo(self) -> str:

@@ -100,7 +100,10 @@ class InProcessKernel:
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
+        limited: bool = False,
     ) -> CellResult:
+        if limited:
+            raise KernelError(f"The cell did not run: it cannot be held to what it may do, because {self.cannot_limit}.")
         running = RunningCell(cell, on_output, None, on_display)
         frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
         with nullcontext() if nested else self._turn:
@@ -207,6 +210,10 @@ class InProcessKernel:
 
         found = explain_at(self._namespace, code, cursor)
         return None if found is None else checked(Explanation, found._asdict())
+
+    @property
+    def cannot_limit(self) -> str:
+        return "the namespace is inside another program"
 
     @property
     def cannot_undo(self) -> str:

@@ -36,6 +36,7 @@ class MaskedKernel:
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
+        limited: bool = False,
     ) -> CellResult:
         output = _Output(self._secrets, on_output)
         show: OnDisplay | None = None
@@ -45,7 +46,9 @@ class MaskedKernel:
             def show(display: Display) -> None:
                 told(self._display(display))
 
-        result = self.inner.execute(code, cell=cell, origin=origin, on_output=output.take, limit=limit, nested=nested, on_display=show)
+        result = self.inner.execute(
+            code, cell=cell, origin=origin, on_output=output.take, limit=limit, nested=nested, on_display=show, limited=limited
+        )
         output.end()
         return self._result(result)
 
@@ -108,6 +111,10 @@ class MaskedKernel:
         if found is None:
             return None
         return replace(found, signature=mask(found.signature), doc=mask(found.doc), source=mask(found.source))
+
+    @property
+    def cannot_limit(self) -> str:
+        return self.inner.cannot_limit
 
     @property
     def cannot_undo(self) -> str:

@@ -106,16 +106,17 @@ class ProcessKernel:
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
+        limited: bool = False,
     ) -> CellResult:
         with nullcontext() if nested else self._turn:
             worker = self._ready_worker()
             if worker is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
             if nested:
-                return worker.execute(code, cell, on_output, limit, nested, on_display)
+                return worker.execute(code, cell, on_output, limit, nested, on_display, limited)
             self._tell(KernelState.BUSY, "")
             try:
-                return worker.execute(code, cell, on_output, limit, nested, on_display)
+                return worker.execute(code, cell, on_output, limit, nested, on_display, limited)
             finally:
                 if self._state is KernelState.BUSY:
                     self._tell(KernelState.IDLE, "")
@@ -184,6 +185,10 @@ class ProcessKernel:
             raise KernelError(self._failure)
         found = worker.request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
+
+    @property
+    def cannot_limit(self) -> str:
+        return ""
 
     @property
     def cannot_undo(self) -> str:

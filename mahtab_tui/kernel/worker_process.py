@@ -85,11 +85,20 @@ class WorkerProcess:
             self._signal(signal.SIGKILL)
             raise KernelError(f"{self._start_with[0]} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
-    def execute(self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool, on_display: OnDisplay | None = None) -> CellResult:
+    def execute(
+        self,
+        code: str,
+        cell: int,
+        on_output: OnOutput,
+        limit: int | None,
+        nested: bool,
+        on_display: OnDisplay | None = None,
+        limited: bool = False,
+    ) -> CellResult:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         try:
-            data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested})
+            data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "limited": limited})
             with self._lock:
                 if self.over:
                     running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))

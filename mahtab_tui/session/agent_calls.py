@@ -21,6 +21,7 @@ from mahtab_tui.session.private_names import why_asked
 from mahtab_tui.session.undo import cells_named
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.rights import Rights
     from mahtab_tui.session.session import Session
 
 HEAD = 100
@@ -65,30 +66,35 @@ class AgentCalls:
         session, given, timeout = self._session, self._checked(agent, str(args["code"])), args.get("timeout")
         request = session.joined_agents.new_call()
         try:
-            code, used = self._approved(agent, call, request, given)
+            code, used, rights = self._approved(agent, call, request, given)
         except AgentCallDeclined as error:
             return {"declined": str(error)}
         follow = bool(args.get("follow")) and not session.private.names  # pieces of output cannot be checked for private texts
-        run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), used, follow=follow)
+        run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), used, rights, follow=follow)
         return {**run.answer(), "edited": code if code != given else ""}
 
-    def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...]]:
-        """Return the code that the user's hook and the user let run, and the private variables about which the user was asked.
+    def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...], Rights | None]:
+        """Return the code that the user's hook, rules and the user let run, the private variables about which the user was asked, and its rights.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """
         session = self._session
         code = self._after_hook(agent, call, code)
+        rules = session.turns.rules
         while True:
-            used = session.private.uses(code)
-            if not used and (session.approval == "auto" or agent.trusted):
-                return code, used
+            used, verdict = session.private.uses(code), rules.verdict(code)
+            action, rule = ("", "") if verdict is None else (verdict.action, verdict.rule)
+            if action == "deny":
+                raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
+            trusted = session.approval == "auto" or agent.trusted
+            if not used and action != "ask" and (trusted or action == "allow"):
+                return code, used, rules.rights(verdict, "mode" if trusted else "rules")
             why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
-            why = why_asked(used, agent.name) if used else why
+            why = why_asked(used, agent.name) if used else f"the rule {rule} asks" if action == "ask" else why
             approved = session.joined_agents.approved(agent, call, request, code, why=why)
             code = approved if approved == code else self._after_hook(agent, call, approved)
             if code == approved:
-                return code, used
+                return code, used, rules.rights(verdict, "user")
 
     def _after_hook(self, agent: JoinedAgent, call: AgentCall, code: str) -> str:
         """Return the code as the hook ``before_cell`` leaves it. Raises `AgentCallDeclined` and `AgentCallRefused`."""
@@ -204,12 +210,14 @@ class _Run:
         code: str,
         timeout: float | None,
         allowed: tuple[str, ...],
+        rights: Rights | None,
         *,
         follow: bool,
     ) -> None:
-        """allowed: private variables about which the user was asked. follow: the agent gets the cell's start and output while it runs."""
+        """allowed: private variables about which the user was asked. rights: what it may do by the rules. follow: the agent gets the cell's start and output while it runs."""
         self._session, self._agent, self._call, self._request, self._code = session, agent, call, request, code
         self._allowed = allowed
+        self._rights = rights
         self._follow = follow
         self._moved = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
@@ -274,6 +282,7 @@ class _Run:
                 begun=self._begun,
                 listener=self._hear,
                 allowed=self._allowed,
+                rights=self._rights,
                 guest=agent.colour,
                 call=self._request,
             )

@@ -53,7 +53,7 @@ class AgentThread:
     ) -> None:
         """past: the records of a resumed session. makes_agent: whether this creates the agent; otherwise the program does (`adopt`)."""
         self._settings = settings
-        self._profile = profile
+        self.profile = profile
         self._models = models
         self._knowledge = knowledge
         self._turns = turns
@@ -142,7 +142,7 @@ class AgentThread:
     @property
     def model(self) -> str | BaseChatModel:
         """The model that answers: its name, or the object."""
-        return self._profile.model if self._makes_agent or self._agent is None else self._agent.model
+        return self.profile.model if self._makes_agent or self._agent is None else self._agent.model
 
     @property
     def sees(self) -> bool | None:

@@ -24,6 +24,7 @@ from mahtab_tui.session.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from mahtab_tui.session.hooks import By, Hooks
+    from mahtab_tui.session.rights import Rights
 
 YOU = "you"
 
@@ -74,8 +75,10 @@ class Cells:
         self._number_lock = threading.Lock()
         self.servers: frozenset[str] = frozenset()
         """Names of MCP servers in the current namespace."""
-        self.interrupted: Callable[[int], object] = lambda cell: None
+        self.interrupted: list[Callable[[int], object]] = []
         """Called with the number of a cell that was interrupted."""
+        self.rights: dict[int, Rights] = {}
+        """What limited cells may do, by their numbers."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
@@ -132,6 +135,10 @@ class Cells:
         whose, party = self._writers.get(cell or 0, ("", "code that goes on after its cell"))
         return None if whose == "user" else party
 
+    def party_of(self, cell: int) -> str:
+        """Return who wrote a cell."""
+        return self._writers.get(cell, ("", "the model"))[1]
+
     def run(
         self,
         code: str,
@@ -145,13 +152,15 @@ class Cells:
         listener: OnOutput | None = None,
         given_up: Callable[[], bool] = lambda: False,
         allowed: Collection[str] = (),
+        rights: Rights | None = None,
         **attrs: Any,
     ) -> CellResult:
         """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the model; `guest` of an agent).
 
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
         called after waiting for another agent's cell; if it returns true, the cell does not run. allowed: private variables that it may use, so
-        that its output is told. The hook ``before_cell`` sees the user's code here, and that of others before it is approved.
+        that its output is told. rights: what it may do outside the namespace; None: everything. The hook ``before_cell`` sees the user's code here,
+        and that of others before it is approved.
         """
         if self._hooks is not None and origin == "user":
             from mahtab_tui.session.hooks import HookBlocked
@@ -163,7 +172,7 @@ class Cells:
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
-            return self._run(code, origin, party, limit, nested, bounded, begun, listener, allowed, attrs)
+            return self._run(code, origin, party, limit, nested, bounded, begun, listener, allowed, rights, attrs)
 
     def _run(
         self,
@@ -176,6 +185,7 @@ class Cells:
         begun: Callable[[int], None],
         listener: OnOutput | None,
         allowed: Collection[str],
+        rights: Rights | None,
         attrs: dict[str, Any],
     ) -> CellResult:
         with self._number_lock:
@@ -194,8 +204,13 @@ class Cells:
             emit(self._log, records.Display(display.text, cell=cell, mime=display.mime, data=display.data))
 
         def execute() -> CellResult:
-            return self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display)
+            limited = rights is not None
+            return self._kernel.execute(
+                code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=limited
+            )
 
+        if rights is not None:
+            self.rights[cell] = rights
         emit(self._log, code_record(code, **attrs))
         begun(cell)
         whose = origin if guest is None else "agent"
@@ -228,7 +243,8 @@ class Cells:
         if used:
             self._private.refresh()
         if result.status is Status.INTERRUPTED:
-            self.interrupted(cell)
+            for interrupted in self.interrupted:
+                interrupted(cell)
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
             self._keeping.show()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus import records
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Input, Kernel, UserReplOut, emit
+from mahtab_tui.bus.records import Input, UserReplOut, emit
 from mahtab_tui.kernel.base import HostFunction, HostServer, KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.spending import Spending
@@ -20,6 +23,8 @@ from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
+    from mahtab_tui.kernel.base import Kernel
+    from mahtab_tui.session.effect_questions import EffectQuestions
     from mahtab_tui.session.server_calls import ServerCalls
 
 
@@ -38,6 +43,8 @@ class SessionKernelHost:
         searches: Searches,
         agent: AgentThread,
         private: PrivateNames,
+        kernel: Kernel,
+        approvals: UserRequests[Decision],
         *,
         reads_input: bool,
     ) -> None:
@@ -52,13 +59,23 @@ class SessionKernelHost:
         self._searches = searches
         self._agent = agent
         self._private = private
+        self._kernel = kernel
+        self._approvals = approvals
         self._reads_input = reads_input
         self.inputs: UserRequests[str | None] = UserRequests()
+
+    @cached_property
+    def effects(self) -> EffectQuestions:
+        """Answers limited cells; made for the first one."""
+        from mahtab_tui.session.effect_questions import EffectQuestions
+
+        profile, agent = self._agent.profile, self._agent
+        return EffectQuestions(self._log, self._kernel, self._cells, self._approvals, lambda: profile.rules, agent.stop, can_ask=self._face.can_ask)
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         emit(
             self._log,
-            Kernel(
+            records.Kernel(
                 text,
                 state=str(info.state),
                 python=info.python,
@@ -71,6 +88,8 @@ class SessionKernelHost:
         self._cells.follow(info.state)
         if info.state is KernelState.DEAD and self._servers is not None:
             self._servers.cancel_all()
+        if info.state is KernelState.DEAD:
+            self._cancel_effects()
 
     def late_output(self, text: str) -> None:
         text = self._secrets.mask(text)
@@ -108,6 +127,8 @@ class SessionKernelHost:
                 return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
             case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers is not None:
                 return self._servers.call(name, args)
+            case "effect":
+                return self.effects.answer(args)
             case "quit":
                 return self._cells.leave()
             case "input":
@@ -121,12 +142,18 @@ class SessionKernelHost:
             self.inputs.cancel_all()
         elif name == "ask":
             self._agent.stop()
+        elif name == "effect":
+            self._cancel_effects()
         elif name == "rlm":
             self._searches.stop_all()
         elif name == "rlm_tools":
             self._searches.end_tools()
         else:
             self._tools.cancel(name)
+
+    def _cancel_effects(self) -> None:
+        if "effects" in self.__dict__:
+            self.effects.cancel()
 
     def _mark(self, name: str, private: bool) -> None:
         """Serve `private("…")` in a cell. Raises `RuntimeError`."""

@@ -9,6 +9,8 @@ import ast
 import warnings
 from collections.abc import Iterator
 
+from mahtab_tui.session.names_in_code import Names
+
 _MODULES = frozenset(
     "subprocess shutil socket socketserver urllib.request http.client http.server ftplib smtplib poplib imaplib xmlrpc webbrowser pty"
     " multiprocessing ctypes runpy sqlite3 dbm shelve"
@@ -29,7 +31,36 @@ _METHODS = frozenset(
     " connect execute executemany commit send sendall sendto urlopen urlretrieve".split()
 )
 """Attributes whose names say that something is written or sent, of whatever object."""
+_BEHIND = frozenset(
+    "importlib imp builtins gc weakref atexit signal types marshal pickle cPickle dill cloudpickle joblib code codeop pty posix nt fcntl termios mmap"
+    " concurrent threading _thread sched zipimport pkgutil pip ensurepip venv faulthandler readline inspect opcode dis bdb pdb trace"
+    " h5py duckdb tables netCDF4 lmdb zmq grpc kafka pika torch tensorflow cv2 lance deltalake rasterio tempfile logging fileinput".split()
+)
+"""Modules that run code later or from data, reach everything, or write by native code that Python hears nothing of."""
+_OF_SYS = frozenset(
+    "sys.modules sys.meta_path sys.path_hooks sys.path_importer_cache sys.settrace sys.setprofile sys.excepthook sys.displayhook sys.unraisablehook"
+    " sys.breakpointhook sys._getframe sys._current_frames sys.addaudithook sys.monitoring sys.stdin sys.stdout.buffer sys.stderr.buffer".split()
+)
+_BY_NAME = frozenset(("getattr", "setattr", "delattr"))
+_REACHING = frozenset("vars globals locals create edit open_in_editor".split())
+"""Names that reach every variable, and our own tools that write files."""
+_KNOWN = frozenset(
+    "__name__ __doc__ __file__ __version__ __all__ __init__ __str__ __repr__ __len__ __iter__ __next__ __eq__ __lt__ __le__ __gt__ __ge__ __hash__ __add__"
+    " __mul__ __sub__ __contains__ __getitem__ __setitem__ __call__ __enter__ __exit__ __post_init__ __slots__ __class__ __annotations__ __qualname__"
+    " __module__ __len__ __bool__ __float__ __int__ __radd__ __truediv__ __neg__ __abs__ __matmul__ __aenter__ __aexit__ __array__".split()
+)
+"""Names with underscores that harm nobody."""
+_INTO_FRAMES = frozenset(
+    "f_back f_globals f_locals f_builtins f_code tb_frame tb_next gi_frame gi_code cr_frame cr_code ag_frame ag_code func_globals _fork_exec attrgetter"
+    " methodcaller".split()
+)
+_CODE_OF_DATA = frozenset("read_pickle unpickle write_table write_to_dataset write_dataset write_feather imwrite FileHandler".split())
+"""Attributes that run code from data, or write by native code."""
+_STREAMS = ("sys.stdout", "sys.stderr")
+_SET = ("pandas.options.", "matplotlib.rcParams")
+"""Settings of libraries that code may assign to."""
 _SEARCHES = frozenset(("rlm", "arlm", "Searcher"))
+_PRINTS = ("sys.stdout.write", "sys.stderr.write")
 _READ = 100_000
 """Characters of code that are looked through while the screen waits."""
 _SHOWN = 80
@@ -39,21 +70,23 @@ _MODE, _WRITING = frozenset("rwaxbt+"), frozenset("wax+")
 
 def lasting_effect(code: str) -> str:
     """Return what the code mentions that has effects outside the kernel, as it is written there; empty if nothing was found."""
-    tree = _parsed(code)
+    tree = parsed(code)
     if tree is None:  # a magic, a command of the shell, or an error
         return "a line that is not plain Python"
-    return next((effect for node in ast.walk(tree) for effect in _effects(node)), "")
+    names = Names(tree)
+    return next((effect for node in ast.walk(tree) for effect in effects_at(node, names)), "")
 
 
 def tools_of_searches(code: str) -> str:
     """Return the functions that the code hands to the model of a search, as they are written there; empty if none was found."""
-    tree = _parsed(code) if "tools" in code and len(code) <= _READ else None
+    tree = parsed(code) if "tools" in code and len(code) <= _READ else None
     handed = [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None] if tree is not None else []
     found = ", ".join(dict.fromkeys(handed))
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
 
 
-def _parsed(code: str) -> ast.AST | None:
+def parsed(code: str) -> ast.AST | None:
+    """Return the syntax tree of a cell; None if it is not plain Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
@@ -71,19 +104,22 @@ def _tools(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def _effects(node: ast.AST) -> Iterator[str]:
+def effects_at(node: ast.AST, names: Names) -> Iterator[str]:
+    """Yield what a node of the tree does outside the kernel, as it is written there."""
     match node:
         case ast.Import():
             yield from (alias.name for alias in node.names if _is_module(alias.name))
         case ast.ImportFrom(module=str(module)):
-            names = [alias.name for alias in node.names]
-            yield from (f"{module}.{name}" for name in names if _is_module(module) or _is_module(f"{module}.{name}"))
-            yield from (f"os.{name}" for name in names if module == "os" and (name in _OF_OS or name == "*" or _starts_program(name)))
-        case ast.Name(id=name) if name in _FUNCTIONS or name in _MODULES:
+            imported = [alias.name for alias in node.names]
+            yield from (f"{module}.{name}" for name in imported if _is_module(module) or _is_module(f"{module}.{name}"))
+            yield from (f"os.{name}" for name in imported if module == "os" and (name in _OF_OS or name == "*" or _starts_program(name)))
+        case ast.Name(id=name, ctx=ast.Load()) if name in _FUNCTIONS or _is_module(name) or _is_effect(names.dotted(node)):
             yield name
-        case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in _OF_OS or _starts_program(name):
+        case ast.Attribute(attr=name) if names.dotted(node).startswith("os.") and _is_effect(names.dotted(node)):
             yield f"os.{name}"
-        case ast.Attribute(attr=name) if name in _METHODS:
+        case ast.Attribute(attr=name) if name in _METHODS and names.dotted(node) not in _PRINTS:
+            yield f".{name}"
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]) if name in _METHODS or _is_effect(names.dotted(node)):
             yield f".{name}"
         case ast.Call() if _tools(node) is not None:
             yield "a function given to rlm()"
@@ -91,6 +127,61 @@ def _effects(node: ast.AST) -> Iterator[str]:
             yield "open"
         case ast.Call(func=ast.Attribute(attr="open")) if any(map(_is_writing_mode, node.args[:2])):
             yield ".open"
+
+
+def _is_effect(dotted: str) -> bool:
+    """Whether a full name is a module of those, something in one, or a function of `os`."""
+    module, _, name = dotted.rpartition(".")
+    return _is_module(dotted) or (module in ("os", "posix") and (name in _OF_OS or _starts_program(name)))
+
+
+def ways_around(tree: ast.AST, names: Names) -> str:
+    """Return what in code could do more than its text tells, or later than its cell, as it is written there; empty if nothing was found."""
+    return next((way for node in ast.walk(tree) for way in _ways_at(node, names)), "")
+
+
+def _ways_at(node: ast.AST, names: Names) -> Iterator[str]:
+    match node:
+        case ast.Import(names=aliases):
+            yield from (alias.name for alias in aliases if alias.name.partition(".")[0] in _BEHIND)
+        case ast.ImportFrom(module=module, names=aliases):
+            yield from (alias.name for alias in aliases if alias.name == "*" or f"{module}.{alias.name}" in _OF_SYS)
+            if (module or "?").partition(".")[0] in _BEHIND:
+                yield module or "?"
+        case ast.Call(func=ast.Name(id=name), args=[_, ast.Constant(value=str(attr)), *_]) if name in _BY_NAME:
+            yield from _ways_of(attr)
+            if name != "getattr" and names.dotted(node.args[0]).partition(".")[0] in names.imported:
+                yield name
+        case ast.Call(func=ast.Name(id="print"), keywords=keywords) if any(
+            keyword.arg in ("file", None) and names.dotted(keyword.value) not in _STREAMS for keyword in keywords
+        ):
+            yield "print(file=…)"
+        case ast.Call(func=ast.Name(id=name)) if name in _BY_NAME:
+            yield name
+        case ast.Name(id=name) if name in _REACHING or _is_hidden(name):
+            yield name
+        case ast.Attribute(attr=name, ctx=ctx):
+            yield from _ways_of(name)
+            dotted = names.dotted(node)
+            if dotted in _OF_SYS or dotted.partition(".")[0] in _BEHIND:
+                yield dotted
+            if not isinstance(ctx, ast.Load) and _root(node.value) in names.imported and not dotted.startswith(_SET):
+                yield dotted
+
+
+def _ways_of(attribute: str) -> Iterator[str]:
+    if _is_hidden(attribute) or attribute in _INTO_FRAMES or attribute in _CODE_OF_DATA:
+        yield f".{attribute}"
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and name not in _KNOWN
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_module(name: str) -> bool:

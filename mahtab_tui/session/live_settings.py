@@ -14,7 +14,7 @@ _OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "claude_api_key",
 """Settings that require a new model."""
 _OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}
 """Settings that require to configure the agent again."""
-_AT_ONCE = _OF_THE_AGENT | {"model", "approval", "reload", "sub_model", "agent_gone"}
+_AT_ONCE = _OF_THE_AGENT | {"model", "approval", "approval_rules", "reload", "sub_model", "agent_gone"}
 """Settings that take effect at once, as do those that start with ``rlm_``."""
 
 

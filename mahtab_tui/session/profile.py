@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Notice, Session, emit
 from mahtab_tui.llm.providers import default_model, full_name, model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
+
+if TYPE_CHECKING:
+    from mahtab_tui.settings.approval_rules import Rule
 
 _RIGHTS: dict[ApprovalMode, str] = {
     "auto": "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can.",
@@ -28,6 +32,15 @@ class Profile:
         """The model's short name, shown beside its answers."""
         self.approval: ApprovalMode = settings.approval
         self._said: set[ApprovalMode] = set()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The user's rules for code."""
+        if not self._settings.approval_rules:
+            return ()
+        from mahtab_tui.settings.approval_rules import rules_of
+
+        return rules_of(self._settings.approval_rules)
 
     def rename(self, name: str) -> None:
         self.name = name

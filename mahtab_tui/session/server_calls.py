@@ -74,7 +74,7 @@ class ServerCalls:
         self._stop = stop
         self._numbers = itertools.count(1)
         self._open: dict[str, _OpenCall] = {}
-        cells.interrupted = self._cancel_of
+        cells.interrupted.append(self._cancel_of)
 
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""

@@ -138,7 +138,7 @@ class Session:
 
             servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
         served = (self.log, face, self.secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
-        self.host = SessionKernelHost(*served, reads_input=not by_program)
+        self.host = SessionKernelHost(*served, self.kernel, self.approvals, reads_input=not by_program)
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
     def start(self) -> None:

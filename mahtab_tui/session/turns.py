@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, Execution
@@ -30,7 +31,9 @@ from mahtab_tui.store.last_session import LastSessionError, forget_last_session,
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
+    from mahtab_tui.session.code_rules import CodeRules
     from mahtab_tui.session.hooks import Hooks
+    from mahtab_tui.session.rights import Rights
 
 
 class TurnHost:
@@ -74,6 +77,8 @@ class TurnHost:
         self.hooks = hooks
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
+        self._rights: Rights | None = None
+        """What the code that runs next may do by the rules; None: everything."""
         self._can_ask = can_ask
         self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
         """The number of the last question."""
@@ -93,6 +98,13 @@ class TurnHost:
         self._asked: str | None = None
         """The id of the approval that waits."""
         self._reviews = Reviews(log, kernel, undo)
+
+    @cached_property
+    def rules(self) -> CodeRules:
+        """The user's rules for code; loaded with the first code."""
+        from mahtab_tui.session.code_rules import CodeRules
+
+        return CodeRules(self.profile, self._kernel)
 
     @property
     def party(self) -> str:
@@ -135,6 +147,7 @@ class TurnHost:
             nested=self._waiting_cells > 0,
             given_up=self.cancelled.is_set,
             allowed=self._allowed,
+            rights=self._rights,
             turn=turn,
             step=step,
             block=block,
@@ -162,9 +175,19 @@ class TurnHost:
     def decide_alone(self, code: str) -> Decision | str:
         approval = self.profile.approval
         self._allowed = self._private.uses(code)
+        verdict = self.rules.verdict(code)
+        self._rights = self.rules.rights(verdict, "user")
+        if verdict is not None and verdict.action == "deny":
+            return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
         if self._allowed:
             why = why_asked(self._allowed, self.party)
             return why if self._can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
+        if verdict is not None and verdict.action == "ask":
+            why = f"the rule {verdict.rule} asks"
+            return why if self._can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to answer.")
+        if verdict is not None and verdict.action == "allow" and approval == "ask":
+            self._rights = self.rules.rights(verdict, "rules")
+            return Decision("run")
         if approval == "ask":
             return ""
         if approval == "review":
@@ -172,6 +195,7 @@ class TurnHost:
             if why:
                 return why
         self.profile.say_rights()
+        self._rights = self.rules.rights(verdict, "mode")
         return Decision("review" if approval == "review" else "run")
 
     def decide(self, request: ApprovalRequest) -> Decision:

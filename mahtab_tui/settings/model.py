@@ -115,6 +115,9 @@ class Settings(BaseSettings):
         "ask",
         description="Whether the model's code waits for you (ask), runs and then waits for you to keep or undo its changes (review), or just runs (auto)",
     )
+    approval_rules: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description='Rules for the model\'s code, as in ["allow: read_only", "ask: open(*, \'w\')", "deny: os.system(*)"]; help rules says more'
+    )
     python: str | None = Field(None, description="The kernel's Python: an interpreter, or the folder of a virtual environment")
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
     undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
@@ -149,6 +152,18 @@ class Settings(BaseSettings):
     @classmethod
     def _folder_there(cls, value: Path) -> Path:
         return _folder(value)
+
+    @field_validator("approval_rules", mode="before")
+    @classmethod
+    def _rules(cls, value: Any) -> Any:
+        """Accept rules in one text, with semicolons between them."""
+        from mahtab_tui.settings.approval_rules import rule_of, split_rules
+
+        rules = split_rules(value) if isinstance(value, str) else value
+        for rule in rules if isinstance(rules, list | tuple) else ():
+            if isinstance(rule, str):
+                rule_of(rule)
+        return rules
 
     @field_validator("skills_dir", mode="before")
     @classmethod

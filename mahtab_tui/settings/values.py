@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
@@ -50,7 +51,7 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={shown(each)}" for name, each in value.items()) or NOT_SET
     if isinstance(value, tuple):
-        return os.pathsep.join(map(str, value)) or NOT_SET
+        return (os.pathsep if any(isinstance(each, Path) for each in value) else "; ").join(map(str, value)) or NOT_SET
     if isinstance(value, list):
         return shown(shlex.join(value))
     return NOT_SET if value is None else _WITHIN_URL.sub(MASK, str(value))
@@ -104,6 +105,8 @@ def written(key: str, text: str) -> Any:
     value = validated(key, given)
     if isinstance(value, bool | int | float):
         return value
+    if isinstance(value, tuple) and value and all(isinstance(each, str) for each in value):
+        return list(value)
     if isinstance(value, tuple):
         return [part for part in text.split(os.pathsep) if part]
     return given

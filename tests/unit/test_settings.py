@@ -50,6 +50,8 @@ def values_of(key: str, project: Path) -> list[Any]:
     folders = [project / f"folder-{number}" for number in range(len(SOURCES))]
     for folder in folders:
         folder.mkdir(exist_ok=True)
+    if key == "approval_rules":
+        return [f"deny: value_{number}(*)" for number in range(len(SOURCES))]
     if key in ("skills_dir", "code_dir", "project"):
         return [str(folder) for folder in folders]
     return [f"{'https://' if key == 'base_url' else ''}value-{number}" for number in range(len(SOURCES))]

@@ -47,6 +47,7 @@ WAITS: dict[str, object] = {
     "max_history": 21,
     "max_usd": 100.0,
     "approval": "auto",
+    "approval_rules": "allow: *(*)",
     "python": "./evil",
     "reload": True,
     "keymap": {"cycle-approval": "f2"},
@@ -160,6 +161,7 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
         "code_dir": "..",
         "approval": "review",
     }
+    changed |= {"approval_rules": "allow: read_only"}
     changed |= {
         "api_keys": {"openai": "sk-others"},
         "skills_dir": [".."],

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +53,7 @@ class Worker:
         """The cells that run or wait: the control thread knows of one before the main thread does."""
         self._between_cells = {"undo": self._undo, "branch": self._branch, "keep": self._keep, "restore": self._restore}
         self._keeper: Any = None
+        self._limits: Any = None
         self._keep_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._loop = EventLoop()
         self._interrupts = Interrupts()
@@ -112,11 +114,22 @@ class Worker:
             self._execute(job, None)
             if self._executor.undo is not None:
                 self._executor.undo.settle()
+        if self._limits is not None:
+            self._limits.end()
         self._loop.close()
+
+    def _make_limits(self) -> None:
+        """Before the first cell with limits: a kernel that runs none pays nothing."""
+        if self._limits is None:
+            limited = late_import(f"{__package__}.limited")
+            self._executor.limits = self._limits = limited.LimitedCode(partial(self._calls.call, "effect"), Executor._evaluate.__code__)
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
-        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
+        limited = bool(frame.get("limited"))
+        if limited:
+            self._make_limits()
+        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal, limited=limited)
         self._open.discard(frame["cell"])
         self._channel.send(
             {

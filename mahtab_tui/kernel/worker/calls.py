@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Optional
@@ -28,6 +29,8 @@ class HostCalls:
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         """Call the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with the host's message."""
+        if name == "terminal":
+            sys.audit("mahtab_tui.terminal", args["argv"])
         number = next(self._ids)
         inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._opened(number, inbox)

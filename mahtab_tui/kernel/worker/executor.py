@@ -6,6 +6,7 @@ import __future__
 import ast
 import linecache
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
@@ -52,6 +53,14 @@ class Origins(Protocol):
     def begin(self, cell: int) -> None: ...
 
     def end(self) -> None: ...
+
+
+class Limits(Protocol):
+    """`limited.LimitedCode`, which is loaded only where it is wanted."""
+
+    def running(self, cell: int, codes: tuple[CodeType | None, ...]) -> AbstractContextManager[None]: ...
+
+    def paused(self) -> AbstractContextManager[None]: ...
 
 
 class Undo(StepMaker, Protocol):
@@ -123,6 +132,8 @@ class Executor:
         self._interrupts = interrupts
         self._loop = loop
         self.origins: Origins | None = None
+        self.limits: Limits | None = None
+        """Holds limited cells to what they may do; None until the first one."""
         self._past = CellHistory()
         self._past.install()
         magics.install(loop.run)
@@ -130,18 +141,18 @@ class Executor:
         self._compiled: list[Compiled | None] = []
         self._earlier: list[list[dict[str, Any]]] = []
 
-    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
-        """Run one cell, or refuse it with a sentence. Never raises for what its code does."""
+    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None, *, limited: bool = False) -> Outcome:
+        """Run one cell, or refuse it with a sentence. Never raises for what its code does. limited: hold it to `limits`."""
         if refusal is None and self.depth >= DEPTH:
             refusal = "cells can run inside one another two levels deep at most"
         if refusal is not None:
             return Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
         try:
-            return self._run_in_surroundings(cell, source, limit)
+            return self._run_in_surroundings(cell, source, limit, limited)
         except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
             return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
 
-    def _run_in_surroundings(self, cell: int, source: str, limit: int | None) -> Outcome:
+    def _run_in_surroundings(self, cell: int, source: str, limit: int | None, limited: bool) -> Outcome:
         self._begin()
         pieces: list[Piece] = []
         status = "ok"
@@ -152,7 +163,7 @@ class Executor:
             origins.begin(cell)
         try:
             with self._interrupts.allowed(cell):
-                self._run(cell, source, pieces, stage.limited)
+                self._run(cell, source, pieces, stage.limited, limited)
                 if "matplotlib.pyplot" in sys.modules:
                     late_import(f"{__package__}.showing.plots").show_all()
             self._surroundings.leave_child(None)
@@ -174,7 +185,7 @@ class Executor:
             cell_ended()
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
 
-    def _run(self, cell: int, source: str, pieces: list[Piece], limited: LimitedOutput | None) -> None:
+    def _run(self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None, limited: bool) -> None:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
@@ -187,20 +198,29 @@ class Executor:
         compiled = self._compile(source, filename)
         self._compiled[-1] = compiled
         self._expect(undo)
-        body, last = compiled.body, compiled.last
-        self._evaluate(body)
-        if last is None:
+        with self._limited(cell, compiled, limited):
+            self._evaluate_and_show(cell, compiled, pieces, output)
+
+    def _limited(self, cell: int, compiled: Compiled, limited: bool) -> AbstractContextManager[None]:
+        """Return the context in which a cell's code runs with its limits, or without any."""
+        if self.limits is None:
+            return nullcontext()
+        return self.limits.running(cell, (compiled.body, compiled.last)) if limited else self.limits.paused()
+
+    def _evaluate_and_show(self, cell: int, compiled: Compiled, pieces: list[Piece], output: LimitedOutput | None) -> None:
+        self._evaluate(compiled.body)
+        if compiled.last is None:
             return
-        value = self._evaluate(last)
+        value = self._evaluate(compiled.last)
         if sys.displayhook is not sys.__displayhook__:
             sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
             return
         text = self._represent(cell, value)
-        part = text if limited is None else limited.take(text)
+        part = text if output is None else output.take(text)
         if part:
             pieces.append(("value", part))
-        if limited is not None and len(part) < len(text):
-            raise OutputLimitError(limited.limit)
+        if output is not None and len(part) < len(text):
+            raise OutputLimitError(output.limit)
 
     def _compile(self, source: str, filename: str) -> Compiled:
         try:

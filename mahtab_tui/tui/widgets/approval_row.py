@@ -36,6 +36,12 @@ _CHIPS = (
     Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
     Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
 )
+_EFFECT_CHIPS = (
+    Chip("run", "y", " y allow once ", " y once ", "bold $background on $good"),
+    Chip("skip", "n", " n refuse, say why ", " n refuse ", "$background on $moon"),
+    Chip("all", "a", " a allow all of this kind in this cell ", " a this kind ", "$foreground on $panel"),
+    Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
+)
 _CODE_ONLY = ("edit", "all")
 """Answers that make sense for code, but not for other actions."""
 
@@ -111,7 +117,8 @@ class ApprovalRow(AskingRow[Approval]):
         edited.move_cursor(edited.document.end)
         for role in GUESTS:
             self.set_class(role == _role(record), role)
-        self._chips.offer([chip for chip in _CHIPS if record.is_code is not False or chip.answer not in _CODE_ONLY])
+        chips = _EFFECT_CHIPS if record.effect else _CHIPS
+        self._chips.offer([chip for chip in chips if record.effect or record.is_code is not False or chip.answer not in _CODE_ONLY])
         self._has_code, self._unread = False, None
         self._tools = _tools_of_searches(record.text)
         self._code.show(record.text.strip("\n"))
@@ -160,7 +167,9 @@ class ApprovalRow(AskingRow[Approval]):
         if _HINTS[self._part]:
             parts.append((_HINTS[self._part], "$muted"))
         if record.why and self._part == "chips":
-            parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
+            parts.append(
+                (clean(record.why) if record.effect else f"asks before it runs: {clean(record.why)}", "$moon" if record.effect else "$muted")
+            )
         if self._tools:
             parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
         if hidden := {symbol for _, symbol in places(record.text)}:

@@ -1,0 +1,44 @@
+"""Applies the user's rules to code before it runs. Loads what reads code only if there are rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.session.profile import Profile
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.rights import Rights, Verdict
+
+RunsBy = Literal["rules", "mode", "user"]
+"""Why code runs: a rule allows it, the approval mode asks about none, or the user has approved this code."""
+
+
+class CodeRules:
+    """Decides about code of the model or an agent by rules."""
+
+    def __init__(self, profile: Profile, kernel: Kernel) -> None:
+        self._profile = profile
+        self._kernel = kernel
+
+    def verdict(self, code: str) -> Verdict | None:
+        """Return what the rules say about code; None if there are none. In a kernel that holds no cell to its limits, nothing is allowed."""
+        if not self._profile.rules:
+            return None
+        from mahtab_tui.session.rights import verdict_of
+
+        verdict = verdict_of(self._profile.rules, code)
+        return verdict._replace(action="") if verdict.action == "allow" and self._kernel.cannot_limit else verdict
+
+    def rights(self, verdict: Verdict | None, by: RunsBy) -> Rights | None:
+        """Return what code may do when it runs; None for everything."""
+        if verdict is None or self._kernel.cannot_limit:
+            return None
+        from mahtab_tui.session.rights import Rights
+
+        if by == "rules":
+            return Rights("ask", verdict.grants)
+        actions = {rule.action for rule in self._profile.rules}
+        if by == "mode":
+            return Rights("allow") if actions & {"deny", "ask"} else None
+        return Rights("approved") if "deny" in actions else None
