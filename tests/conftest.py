@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder))
     for name in list(os.environ):
-        if name.startswith(("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "XDG_", "PYTHONSTARTUP", "KITTY_", "TERM_PROGRAM")):
+        if name.startswith(("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "OTEL_", "XDG_", "PYTHONSTARTUP", "KITTY_", "TERM_PROGRAM")):
             monkeypatch.delenv(name)
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "VISUAL", "EDITOR", "TMUX", "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)

@@ -24,7 +24,7 @@ from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings, resource_folder
 from mahtab_tui.store.namespaces import kept_bytes
-from mahtab_tui.system.langsmith import sent_to_langsmith
+from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to, traces_have_content, unsupported_protocol
 
 _WIDTH = 12
 
@@ -52,6 +52,8 @@ def report() -> Iterator[str]:
         yield _login(executable)
     if variable := sent_to_langsmith():
         yield _line("langsmith", f"gets every prompt and answer ({variable}=true)", f"Without {variable}, or with --no-store, it gets none.")
+    if traces_go_to():
+        yield _traces()
     yield _ripgrep()
     yield _terminal()
     yield _config()
@@ -176,6 +178,23 @@ def _login(executable: str) -> str:
     if not status.logged_in:
         return _line("login", "nobody is logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
     return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
+
+
+def _traces() -> str:
+    """Report where OpenTelemetry's variables have traces sent."""
+    found = f"go to {visible(traces_go_to())}, {'with questions, answers, code and outputs' if traces_have_content() else 'without texts'}"
+    if protocol := unsupported_protocol():
+        return _line("traces", found, f"{visible(protocol)} is not supported. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.")
+    missing = not all(_has_module(name) for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+    return _line("traces", found, "A package is not installed: install mahtab-tui[otel]." if missing else "")
+
+
+def _has_module(name: str) -> bool:
+    """Tell whether a module is installed; of the packages around it only the empty ones are loaded."""
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _ripgrep() -> str:

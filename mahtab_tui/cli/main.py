@@ -138,7 +138,7 @@ def screen(
 
     if no_store:
         from mahtab_tui.store.memory import MemoryStore
-        from mahtab_tui.system.langsmith import keep_from_langsmith
+        from mahtab_tui.system.exporting import keep_from_langsmith
 
         keep_from_langsmith()
         try:

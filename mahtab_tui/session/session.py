@@ -42,6 +42,7 @@ from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import ApprovalMode, Settings
+from mahtab_tui.system.exporting import traces_go_to
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
@@ -99,6 +100,10 @@ class Session:
         self.private = PrivateNames(self.log, self.kernel, self.secrets, prompt.left_out, past)
         self.log.addHandler(self.private)
         self.profile = Profile(self.log, settings, name)
+        if not no_trace and traces_go_to():
+            from mahtab_tui.session.traces import Traces
+
+            self.log.addHandler(Traces(self.log, self.secrets, self.private, lambda: self.profile.model))
         self.models = Models(self.log, settings, self.profile, self.kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)

@@ -209,3 +209,5 @@ class Usage(Record):
     """"agent", "reflection", "summary", "suggestion", "embedding" or "rlm"."""
     estimated: Flag = False
     """The call ended before the model reported its usage."""
+    cut: Flag = False
+    """The answer reached the model's token limit."""

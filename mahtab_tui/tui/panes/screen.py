@@ -19,7 +19,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.search.control import SearchControl
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
-from mahtab_tui.system.langsmith import sent_to_langsmith
+from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.drain import Fold
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
@@ -77,7 +77,7 @@ class Panes(Screen[None]):
     def parts(self) -> ComposeResult:
         """Yield the widgets; the application composes them, so that they exist before it starts."""
         session = self._session
-        yield HeaderBar(session.in_use, sent_to_langsmith(), id="header")
+        yield HeaderBar(session.in_use, sent_to_langsmith(), "" if session.no_trace else traces_go_to(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))
