@@ -103,7 +103,7 @@ class Session:
         if not no_trace and traces_go_to():
             from mahtab_tui.session.traces import Traces
 
-            self.log.addHandler(Traces(self.log, self.secrets, self.private, lambda: self.profile.model))
+            self.log.addHandler(Traces(self.log, self.secrets, self.private, self.profile))
         self.models = Models(self.log, settings, self.profile, self.kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)

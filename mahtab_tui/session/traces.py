@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Record, Stream, emit, record_of
 from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.profile import Profile
 from mahtab_tui.system.exporting import traces_go_to, traces_have_content, unsupported_protocol
 from mahtab_tui.system.imports import IMPORTS
 
@@ -34,13 +35,12 @@ _MISSING = (
 class Traces(logging.Handler):
     """Gives the records of a session to a thread that makes spans of them."""
 
-    def __init__(self, log: logging.Logger, secrets: Secrets, private: PrivateNames, model: Callable[[], str]) -> None:
-        """model: returns the full name of the model that answers."""
+    def __init__(self, log: logging.Logger, secrets: Secrets, private: PrivateNames, profile: Profile) -> None:
         super().__init__()
         self._log = log
         self._secrets = secrets
         self._private = private
-        self._model = model
+        self._profile = profile
         self._records: queue.Queue[Record | None] = queue.Queue(_WAITING)
         self._ended = False
         self._exporter: SpanExporter | None = None
@@ -109,7 +109,7 @@ class Traces(logging.Handler):
         processor = BatchSpanProcessor(_told_once(OTLPSpanExporter(), lambda: self._notice(f"Traces cannot be sent to {where}. They are dropped.")))
         provider.add_span_processor(processor)
         content = Content(self._secrets.told, self._names_private, self._private.used.__contains__) if traces_have_content() else None
-        return SpanFold(provider.get_tracer("mahtab-tui", __version__), uuid.uuid4().hex, self._model, content), processor.shutdown
+        return SpanFold(provider.get_tracer("mahtab-tui", __version__), uuid.uuid4().hex, lambda: self._profile.model, content), processor.shutdown
 
     def _names_private(self, code: str) -> bool:
         """Whether code names a private variable, as far as its text tells: nothing waits for the kernel here."""
