@@ -58,17 +58,17 @@ def _call(kind: str, name: str, count: int | None = None, whole: bool = False) -
 
 def _opened(args: tuple[Any, ...]) -> Effect | None:
     path, mode, flags = args
-    if type(path) is int or path == os.devnull:
+    if type(path) is int or (type(path) is str and path == os.devnull):
         return None
     if type(mode) is str:
         written = next((letter for letter in "wax" if letter in mode), "r+" if "+" in mode else "")
     else:
-        written = "" if not flags & _WRITES else "a" if flags & os.O_APPEND else "x" if flags & os.O_EXCL else "w"
+        written = "" if type(flags) is int and not flags & _WRITES else "a" if flags & os.O_APPEND else "x" if flags & os.O_EXCL else "w"
     return Effect(FILES, "open", [_full(path), written]) if written else None
 
 
 def _new_folder(args: tuple[Any, ...]) -> Effect | None:
-    return None if os.path.isdir(args[0]) else Effect(FILES, "os.mkdir", [_full(args[0])])
+    return None if type(args[0]) in (str, bytes) and os.path.isdir(args[0]) else Effect(FILES, "os.mkdir", [_full(args[0])])
 
 
 def _full(path: Any) -> Any:
