@@ -17,7 +17,6 @@ from mahtab_tui.settings.approval_rules import rules_of
 from tests.integration.hostile_cells import HELD_BY_THEIR_TEXT, HELD_BY_WHAT_THEY_DO, LATER, WITHOUT_A_QUESTION
 from tests.integration.kernels import RecordingHost
 
-SECONDS = 60.0
 READ_ONLY = rules_of(("allow: read_only",))
 USER = "from concurrent.futures import ThreadPoolExecutor; POOL = ThreadPoolExecutor(1); POOL.submit(len, '').result()"
 TRIES = list(HELD_BY_WHAT_THEY_DO.items())
@@ -84,7 +83,7 @@ class Limited:
         return self.kernel.execute(code, cell=self._number, origin="assistant", on_output=lambda kind, text: None, limited=limited)
 
 
-@pytest.mark.parametrize("first", range(0, len(TRIES), 8))
+@pytest.mark.parametrize("first", [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, len(TRIES), 8)])
 def test_nothing_happens_without_a_question(first: int, tmp_path: Path) -> None:
     failed = []
     for place, (what, code) in enumerate(TRIES[first : first + 8]):

@@ -97,7 +97,7 @@ class LimitedCode:
         self._last = cell
         token = self._cell.set(cell)
         writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        hooks = [(name, getattr(sys, name)) for name in ("excepthook", "displayhook", "unraisablehook")]
+        hooks = [(name, getattr(sys, name, getattr(sys, f"__{name}__"))) for name in ("excepthook", "displayhook", "unraisablehook")]
         try:
             yield
         finally:
