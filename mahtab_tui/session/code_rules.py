@@ -30,6 +30,14 @@ class CodeRules:
         verdict = verdict_of(self._profile.rules, code)
         return verdict._replace(action="") if verdict.action == "allow" and self._kernel.cannot_limit else verdict
 
+    def rules_for(self, code: str) -> tuple[str, ...]:
+        """Return the smallest rules that would let code like this run without asking; empty if none can."""
+        if self._kernel.cannot_limit:
+            return ()
+        from mahtab_tui.session.rights import rules_for
+
+        return rules_for(code, self._profile.rules)
+
     def rights(self, verdict: Verdict | None, by: RunsBy) -> Rights | None:
         """Return what code may do when it runs; None for everything."""
         if verdict is None or self._kernel.cannot_limit:

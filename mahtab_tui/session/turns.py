@@ -106,6 +106,10 @@ class TurnHost:
 
         return CodeRules(self.profile, self._kernel)
 
+    def rules_for(self, code: str) -> tuple[str, ...]:
+        """Return the rules that would let code like this run without asking, beside those that there are; empty if none can."""
+        return self.rules.rules_for(code)
+
     @property
     def party(self) -> str:
         return self.profile.party

@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,12 @@ def set_value(path: Path, key: str, value: Any) -> None:
     held = held_back(Settings, path, read_config(path))
     if table in held and not others_held_back:
         allow(path, {table: held[table]})
+
+
+def add_rules(path: Path, rules: Sequence[str]) -> None:
+    """Add rules for code to those in a configuration file. Raises `SettingsError` as `set_value`."""
+    before = validated("approval_rules", read_config(path).get("approval_rules", ()))
+    set_value(path, "approval_rules", [*before, *(rule for rule in rules if rule not in before)])
 
 
 def allow(path: Path, values: Mapping[str, Any]) -> None:

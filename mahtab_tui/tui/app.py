@@ -228,6 +228,8 @@ class MahtabApp(TerminalApp[int]):
 
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
+        if message.rules:
+            self.settings.add_rules(message.rules)
         self.session.decide(message.request, Decision(message.action, message.code, message.reason))
         self.editor.focus()
 

@@ -59,6 +59,21 @@ class LiveSettings:
         self.apply()
         return at_once or key in ("theme", "keymap", "pictures")
 
+    def add_rules(self, rules: tuple[str, ...]) -> None:
+        """Add rules for code, for this session and in the user's configuration."""
+        from mahtab_tui.settings.sources import config_files, project_folder
+        from mahtab_tui.settings.writing import add_rules
+
+        settings = self._session.settings
+        try:
+            file = config_files(project_folder())[1]
+            add_rules(file, rules)
+        except SettingsError as error:
+            self._app.tell(f"The rule holds for this session only; it was not saved. {error}", "error")
+        else:
+            self._session.notice(f"{file} now has: {'; '.join(rules)}")
+        settings.change("approval_rules", (*settings.approval_rules, *rules))
+
     def choose_model(self, name: str) -> None:
         """Use a model from now on; without a name, let the user choose one."""
         if name:

@@ -73,6 +73,8 @@ class EditorApp(App[None]):
         self.clock = Clock()
         self.in_sight = True
         """Whether code that waits can be seen above the row."""
+        self.rules: tuple[str, ...] = ()
+        """The rules that would let waiting code run without asking."""
         self.said: list[tuple[Any, ...]] = []
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -81,7 +83,7 @@ class EditorApp(App[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="main"):
             yield Static(id="transcript")
-            yield ApprovalRow(lambda: self.editor.is_empty, lambda code: self.in_sight, self.clock)
+            yield ApprovalRow(lambda: self.editor.is_empty, lambda code: self.in_sight, self.clock, lambda code: self.rules)
             yield ReviewRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
@@ -118,7 +120,7 @@ class EditorApp(App[None]):
 
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
-        self.said.append(("decided", message.request, message.action, message.code, message.reason))
+        self.said.append(("decided", message.request, message.action, message.code, message.reason, message.rules))
 
     @on(ReviewRow.Decided)
     def _reviewed(self, message: ReviewRow.Decided) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mahtab_tui.session.rights import Grant, Rights, decision_on, effect_call, r
 from mahtab_tui.settings.approval_rules import rule_of, rules_of, split_rules
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.values import given_settings
+from mahtab_tui.settings.writing import add_rules
 
 WRONG = {
     "read_only": "is not like",
@@ -43,6 +45,18 @@ def test_rules_are_typed_with_semicolons() -> None:
     assert split_rules(text) == ["allow: read_only", "deny: f('a;b')", 'ask: open(*, "w")']
     assert given_settings([f"approval_rules={text}"]) == {"approval_rules": split_rules(text)}
     assert load_settings(approval_rules=text).approval_rules == tuple(split_rules(text))
+
+
+@pytest.mark.parametrize("before", ["", 'theme = "x"  # mine\napproval_rules = ["deny: f(*)"]\n', 'approval_rules = "deny: f(*)"\n'])
+def test_rules_are_added_to_those_in_the_file(tmp_path: Path, before: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(before)
+    rules = ("allow: read_only", 'allow: open("a\\\\b", *)')
+    add_rules(file, rules)
+    add_rules(file, rules[:1])
+    added = tomllib.loads(file.read_text())["approval_rules"]
+    assert added == [*(["deny: f(*)"] if before else []), *rules]
+    assert "# mine" in file.read_text() or "# mine" not in before
 
 
 VERDICTS = [

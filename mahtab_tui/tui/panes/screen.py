@@ -82,7 +82,7 @@ class Panes(Screen[None]):
             with Vertical(id="main"):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
-                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code)
+                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code, rules_for=session.turns.rules_for)
                 yield ReviewRow(lambda: self.editor.is_empty)
                 with Vertical(id="lower"):
                     yield FanOutRow(lambda: self.editor.is_empty)

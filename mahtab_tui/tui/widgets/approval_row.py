@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -26,14 +26,18 @@ from mahtab_tui.tui.widgets.chips import DEAF, Chip
 from mahtab_tui.tui.widgets.line_input import LineInput
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
+if TYPE_CHECKING:
+    from mahtab_tui.tui.widgets.rules_to_write import RulesToWrite
+
 Action = Literal["run", "skip", "all", "stop"]
-Part = Literal["chips", "reason", "edited"]
+Part = Literal["chips", "reason", "edited", "rules"]
 
 _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
     Chip("edit", "e", " e edit ", " e edit ", "$background on $person"),
-    Chip("skip", "n", " n skip, say why ", " n skip ", "$background on $moon"),
+    Chip("skip", "n", " n skip ", " n skip ", "$background on $moon"),
     Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
+    Chip("rules", "r", " r rule ", " r rule ", "$foreground on $panel"),
     Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
 )
 _EFFECT_CHIPS = (
@@ -42,12 +46,13 @@ _EFFECT_CHIPS = (
     Chip("all", "a", " a allow all of this kind in this cell ", " a this kind ", "$foreground on $panel"),
     Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
 )
-_CODE_ONLY = ("edit", "all")
+_CODE_ONLY = ("edit", "all", "rules")
 """Answers that make sense for code, but not for other actions."""
 
 _HINTS: dict[Part, str] = {
     "chips": "",
     "reason": "say why, or nothing · Enter skips · Esc back",
+    "rules": "Enter writes to your configuration, and runs the code · Esc back",
     "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
 }
 
@@ -72,20 +77,29 @@ class ApprovalRow(AskingRow[Approval]):
         code: str | None = None
         """What to run instead, if the user edited it."""
         reason: str = ""
+        rules: tuple[str, ...] = ()
+        """Rules to write, so that code like this runs without asking."""
 
     def __init__(
         self,
         editor_is_empty: Callable[[], bool],
         in_sight: Callable[[str], bool],
         clock: Callable[[], float] = time.monotonic,
+        rules_for: Callable[[str], tuple[str, ...]] = lambda code: (),
     ) -> None:
-        """in_sight: whether all of a waiting code is visible above the row; if not, the row shows the code itself."""
+        """in_sight: whether all of a waiting code is visible above the row; if not, the row shows the code itself.
+
+        rules_for: returns the rules that would let code like this run without asking; empty if none can.
+        """
         super().__init__(Approval, _CHIPS, editor_is_empty, clock)
         self._clock = clock
         self._keys_from = 0.0
         """The time from which Enter counts in the part that was opened last."""
         self._part: Part = "chips"
         self._in_sight = in_sight
+        self._rules_for = rules_for
+        self._no_rules = False
+        """Whether the user wanted rules for code for which there are none."""
         self._code = WaitingCode(id="waiting")
         self._has_code = False
         """Whether the row shows the code."""
@@ -119,7 +133,7 @@ class ApprovalRow(AskingRow[Approval]):
             self.set_class(role == _role(record), role)
         chips = _EFFECT_CHIPS if record.effect else _CHIPS
         self._chips.offer([chip for chip in chips if record.effect or record.is_code is not False or chip.answer not in _CODE_ONLY])
-        self._has_code, self._unread = False, None
+        self._has_code, self._unread, self._no_rules = False, None, False
         self._tools = _tools_of_searches(record.text)
         self._code.show(record.text.strip("\n"))
         self._show("chips")
@@ -148,6 +162,8 @@ class ApprovalRow(AskingRow[Approval]):
         self._chips.display = part == "chips"
         self.query_one("#reason").display = part == "reason"
         self.query_one("#edited").display = part == "edited"
+        for rules in self.query("#rules"):
+            rules.display = part == "rules"
         self.tell()
 
     def tell(self) -> None:
@@ -166,6 +182,8 @@ class ApprovalRow(AskingRow[Approval]):
                 parts.append(("PgDn reads on", "$muted"))
         if _HINTS[self._part]:
             parts.append((_HINTS[self._part], "$muted"))
+        if self._no_rules:
+            parts.append(("no rule can let this code run without asking", "$moon"))
         if record.why and self._part == "chips":
             parts.append(
                 (clean(record.why) if record.effect else f"asks before it runs: {clean(record.why)}", "$moon" if record.effect else "$muted")
@@ -191,10 +209,12 @@ class ApprovalRow(AskingRow[Approval]):
                 self._go_to("reason")
             case "edit":
                 self._go_to("edited")
+            case "rules":
+                self._show_rules(self._rules_for(self._requests[request].text))
             case "run" | "all" | "stop" as action:
                 self._decide(action)
 
-    def _decide(self, action: Action, code: str | None = None, reason: str = "") -> None:
+    def _decide(self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()) -> None:
         """Answer, unless Enter came twice and nothing waits any more."""
         if code is None and action in ("run", "all") and self._code.display and not self._code.end_seen and self._unread != action:
             self._unread = action
@@ -202,7 +222,7 @@ class ApprovalRow(AskingRow[Approval]):
             self.tell()
             return
         if request := self._shown:
-            self.post_message(self.Decided(request, action, code, reason))
+            self.post_message(self.Decided(request, action, code, reason, rules))
             self.forget(request)
 
     def _go_to(self, part: Part) -> None:
@@ -221,6 +241,21 @@ class ApprovalRow(AskingRow[Approval]):
     def _reason_given(self, event: Input.Submitted) -> None:
         event.stop()
         self._decide("skip", reason=event.value.strip())
+
+    def _show_rules(self, rules: tuple[str, ...]) -> None:
+        from mahtab_tui.tui.widgets.rules_to_write import RulesToWrite  # few ever need it
+
+        self._no_rules = not rules
+        if rules and not self.query("#rules"):
+            self.mount(RulesToWrite("rules"))
+        for shown in self.query(RulesToWrite):
+            shown.show(rules)
+        self._go_to("rules" if rules else "chips")
+
+    def on_rules_to_write_confirmed(self, event: RulesToWrite.Confirmed) -> None:
+        event.stop()
+        if self._part == "rules" and self._clock() >= self._keys_from:
+            self._decide("run", rules=event.rules)
 
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:

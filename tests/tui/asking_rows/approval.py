@@ -28,5 +28,5 @@ async def ask(pilot: Pilot[None], code: str = CODE, request: str = "1", *, hear:
         app_of(pilot).clock.now += 1
 
 
-def decided(action: str, code: str | None = None, reason: str = "", request: str = "1") -> tuple[object, ...]:
-    return ("decided", request, action, code, reason)
+def decided(action: str, code: str | None = None, reason: str = "", request: str = "1", rules: tuple[str, ...] = ()) -> tuple[object, ...]:
+    return ("decided", request, action, code, reason, rules)

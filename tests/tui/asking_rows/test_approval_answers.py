@@ -70,7 +70,7 @@ async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilo
     await pilot.pause()
     assert row_of(pilot).styles.border_left[1].hex.lower() == app.theme_variables["guest-2"]
     app.clock.now += 1
-    assert offered().split() == "y run n skip, say why esc stop".split()
+    assert offered().split() == "y run n skip esc stop".split()
     await pilot.press("e")
     app_of(pilot).clock.now += 1
     await pilot.press("a")
