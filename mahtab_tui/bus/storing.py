@@ -46,6 +46,9 @@ class Store(Protocol):
     def pictures(self, cell: int) -> list[str]:
         """Return the kept pictures that a cell has displayed, as base64. Raises `StoreError`."""
 
+    def everything(self) -> list[Record]:
+        """Return all records of the session, in order. Raises `StoreError`."""
+
     def close(self) -> None:
         """Close the files. A later `append` opens them again."""
 

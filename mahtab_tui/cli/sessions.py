@@ -1,4 +1,4 @@
-"""``mahtab-tui sessions``: list the sessions, and delete one."""
+"""``mahtab-tui sessions`` lists the sessions and deletes one; ``mahtab-tui export`` writes one into a file."""
 
 from __future__ import annotations
 
@@ -57,3 +57,36 @@ def remove(
     except (NoSession, StoreError) as error:
         fail(str(error), 1)
     say(f"The session {row.id} is deleted.")
+
+
+def export(
+    session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="The beginning of its ID; without it, this folder's last one")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html")] = None,
+    variable: Annotated[str, typer.Option(metavar="NAME", help="Only the code that made this variable")] = "",
+    shown: Annotated[bool, typer.Option("--shown", help="Leave out what was hidden from the model, replaced or undone")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Keep outputs of any length; else 100,000 characters of each cell's")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there")] = False,
+) -> None:
+    """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not written, 2 wrong arguments."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.export.entries import Conversation
+    from mahtab_tui.export.selection import LONGEST, NothingToExport, select
+    from mahtab_tui.export.writing import ENDINGS, write
+    from mahtab_tui.store.resume import NoSession, database, find_session
+    from mahtab_tui.store.sqlite import ALL, load_records
+
+    if output is None or output.suffix.lower() not in ENDINGS:
+        fail(f"Say with -o into which file: its ending ({', '.join(ENDINGS)}) says what it becomes.")
+    need_folder()
+    try:
+        row = find_session(session, Path.cwd() if session is None else None)
+        conversation = Conversation(record for _, record in load_records(database(), row.id, limit=ALL).records)
+        selected = select(conversation, row.id, name=variable, shown=shown, longest=None if whole else LONGEST)
+        write(selected, output, over=force)
+    except (NoSession, StoreError, NothingToExport) as error:
+        fail(str(error), 1)
+    except FileExistsError:
+        fail(f"{output} is there already. --force replaces it.", 1)
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}.", 1)
+    say(selected.sentence(str(output)))

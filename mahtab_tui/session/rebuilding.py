@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Iterable
 
 from mahtab_tui.bus.records import Namespace, Record, ReplIn, Undo, record_of
-
-_WORD = re.compile(r"\w+")
-_SETS = frozenset(("added", "rebound"))
-"""Changes after which the earlier ones no longer matter."""
-_CHANGES = frozenset(("changed", "perhaps"))
 
 
 class Rebuilding(logging.Handler):
@@ -20,8 +14,8 @@ class Rebuilding(logging.Handler):
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self._codes: dict[int, str] = {}
-        self._changes: dict[str, list[tuple[int, str]]] = {}
-        """The cells that changed each name, in order, and how."""
+        self._changes: dict[int, dict[str, str]] = {}
+        """How each cell changed names."""
         self._undone: set[int] = set()
         for record in past:
             self._take(record)
@@ -35,34 +29,16 @@ class Rebuilding(logging.Handler):
         elif isinstance(record, Undo):
             (self._undone.update if record.undone else self._undone.difference_update)(record.cells)
         elif isinstance(record, Namespace) and record.cell and not record.restored:
-            for change in record.changes:
-                self._changes.setdefault(change.name, []).append((record.cell, change.change))
+            self._changes.setdefault(record.cell, {}).update((change.name, change.change) for change in record.changes)
 
     def code_for(self, name: str, missing: Collection[str]) -> str:
         """Return the cells that made a variable, in order, as one cell, with those that made what they need; empty if they are not known.
 
         missing: the variables that are not there.
         """
-        cells: set[int] = set()
-        wanted, seen = [name], {name}
-        while wanted:
-            new = self._cells_of(wanted.pop()) - cells
-            cells |= new
-            for word in {word for cell in new for word in _WORD.findall(self._codes[cell])}.intersection(missing) - seen:
-                seen.add(word)
-                wanted.append(word)
-        return "\n\n".join(f"# cell {cell}\n{self._codes[cell].rstrip()}" for cell in sorted(cells))
+        from mahtab_tui.bus.slicing import Step, steps_for
 
-    def _cells_of(self, name: str) -> set[int]:
-        """The cell that set a name last, and the later ones that changed its object."""
-        found: set[int] = set()
-        for cell, change in self._changes.get(name, []):
-            if cell in self._undone or cell not in self._codes:
-                continue
-            if change in _SETS:
-                found = {cell}
-            elif change in _CHANGES:
-                found.add(cell)
-            elif change == "deleted":
-                found = set()
-        return found
+        cells = sorted(self._changes.keys() & self._codes.keys() - self._undone)
+        steps = [Step(cell, self._codes[cell], self._changes[cell]) for cell in cells]
+        chosen = steps_for(name, steps, missing.__contains__)
+        return "\n\n".join(f"# cell {step.cell}\n{step.code.rstrip()}" for step in chosen)

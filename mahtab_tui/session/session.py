@@ -385,6 +385,10 @@ class Session:
 
         return context_use(*self.agent.agent.context_sizes(self.private.variables()))
 
+    def everything(self) -> list[Record]:
+        """Return all records of the session that are kept. Raises `StoreError`."""
+        return [] if self._store is None else self._store.everything()
+
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)

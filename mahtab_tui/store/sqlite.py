@@ -63,6 +63,9 @@ _COPY = (
 _COPIED = 500
 """Records to copy in one transaction, so that other programs can write in between."""
 
+ALL = -1
+"""As a limit of `load_records`."""
+
 _YEAR_10000 = 253_402_300_800.0
 """Seconds since the epoch, beyond which dates cannot be shown."""
 
@@ -109,6 +112,10 @@ class SqliteStore:
         """Of the open file."""
         self._begun = False
         self._surroundings: list[Record] = []
+
+    def everything(self) -> list[Record]:
+        """Return all readable records of the session, in order. Raises `StoreError`."""
+        return [record for _, record in load_records(self.path, self.session, limit=ALL).records] if self._is_own else []
 
     @property
     def begun(self) -> bool:
@@ -255,7 +262,7 @@ def _moment(value: object) -> float:
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> RecordPage:
-    """Return the last records of a session, or those before a number (the page above). Unreadable records are skipped and counted; those that only a
+    """Return the last records of a session (limit: how many, or `ALL`), or those before a number (the page above). Unreadable records are skipped and counted; those that only a
     newer version knows are skipped.
 
     Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.html_table import HtmlTable, read_table
 from mahtab_tui.bus.partials import Partial
 from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, DisplayLine, OutputBuffer
@@ -22,7 +23,6 @@ from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.panes.transcript import memory
 from mahtab_tui.tui.rows.grid import grid_rows
-from mahtab_tui.tui.rows.html_table import HtmlTable, read_table
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record

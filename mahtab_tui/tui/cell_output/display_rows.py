@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mahtab_tui.bus.html_table import read_table
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.cell_output.output import DisplayLine
 from mahtab_tui.tui.cell_output.picture import picture_rows
 from mahtab_tui.tui.rows.grid import grid_rows
-from mahtab_tui.tui.rows.html_table import read_table
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row

@@ -18,6 +18,7 @@ COMMANDS: tuple[Command, ...] = (
     session_commands.usage,
     session_commands.context,
     session_commands.compact,
+    session_commands.export,
     session_commands.clear,
     *pane_commands.COMMANDS,
     *screen_commands.COMMANDS,

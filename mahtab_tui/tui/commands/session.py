@@ -232,6 +232,36 @@ def compact(work: Workspace, keep: str) -> None:
     work.session.compact(keep)
 
 
+@slash_command(
+    "export",
+    "Export",
+    "Write the session, or the code that made a variable, as a notebook, script, Markdown or page",
+    "Session",
+    slash="export",
+    argument="[VARIABLE] [FILE] [shown] [whole]",
+)
+def export(work: Workspace, typed: str) -> None:
+    from mahtab_tui.session import exports
+    from mahtab_tui.settings.sources import project_folder
+    from mahtab_tui.tui.screens.confirm import Confirm
+
+    session = work.session
+    try:
+        order = exports.order_of(typed, session.profile.name, project_folder())
+    except exports.BadExport as error:
+        work.refuse(str(error), f"/export {typed}")
+        return
+
+    def chosen(sure: bool | None) -> None:
+        if sure:
+            exports.export(session, order)
+
+    if order.path.exists():
+        work.app.push_screen(Confirm(f"{order.file} is there already. Replace it?", yes="Replace", no="Keep"), chosen)
+    else:
+        chosen(True)
+
+
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
 def clear(work: Workspace) -> None:
     work.panes.transcript.clear()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from mahtab_tui.tui.rows.html_table import HtmlTable, TableCell
+from mahtab_tui.bus.html_table import HtmlTable, TableCell
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span
 

@@ -1,0 +1,88 @@
+"""Finds the cells on which a variable rests."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+_ANEW = frozenset(("added", "rebound"))
+"""Changes after which the earlier ones no longer matter."""
+_MADE = _ANEW | {"changed", "perhaps"}
+_WORD = re.compile(r"\w+")
+
+
+class Step(NamedTuple):
+    """A cell that ran."""
+
+    cell: int
+    code: str
+    changes: Mapping[str, str]
+    """How it changed each name (`records.Change.change`), as the kernel has noticed."""
+
+    def makes(self, names: Iterable[str]) -> bool:
+        return any(self.changes.get(name) in _MADE for name in names)
+
+
+class _Read(NamedTuple):
+    """The names that code reads."""
+
+    names: set[str]
+    later: set[str]
+    """Those of `names` in functions and classes, which may read them whenever they are called."""
+
+
+def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool] = lambda name: True) -> list[Step]:
+    """Return the cells that made a variable what it is, and those that made what they read, in order; empty if no cell made it.
+
+    follow: whether to look for the cells that made a name which those cells read.
+    """
+    always = set[str]()
+    while True:
+        chosen, later = _chosen(name, always, steps, follow)
+        if later <= always:
+            return chosen if any(step.makes((name,)) for step in chosen) else []
+        always |= later
+
+
+def _chosen(name: str, always: set[str], steps: Sequence[Step], follow: Callable[[str], bool]) -> tuple[list[Step], set[str]]:
+    """Return the cells, and the names that functions in them read. always: names that are wanted wherever they are made."""
+    wanted, chosen, later = {name}, list[Step](), set[str]()
+    for step in reversed(steps):
+        gone = {name for name, change in step.changes.items() if change == "deleted"}
+        wanted -= gone
+        if not step.makes(wanted | always):
+            continue
+        chosen.append(step)
+        read = _read(step.code)
+        anew = {name for name, change in step.changes.items() if change in _ANEW}
+        wanted = (wanted - anew) | set(filter(follow, read.names))
+        later |= set(filter(follow, read.later))
+    return chosen[::-1], later
+
+
+def _read(code: str) -> _Read:
+    """Return the names that code reads; of code that is not plain Python, all words."""
+    tree = _parsed(code)
+    if tree is None:
+        words = set(_WORD.findall(code))
+        return _Read(words, words)
+    bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)]
+    return _Read(_names(tree), {name for body in bodies for name in _names(body)})
+
+
+def _names(tree: ast.AST) -> set[str]:
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
+    return read | {node.target.id for node in ast.walk(tree) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
+
+
+def _parsed(code: str) -> ast.AST | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
+            tree: ast.AST = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            return tree
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,117 @@
+"""Entries as a Jupyter notebook."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import nbformat
+
+from mahtab_tui import __version__
+from mahtab_tui.export.entries import Cell, Entry, Output, Words
+from mahtab_tui.export.selection import Selected
+
+METADATA = "mahtab"
+"""The key of what notebooks do not know by themselves: who wrote a cell, and what became of it."""
+_ID = re.compile(r"[^a-zA-Z0-9-]+")
+_LEFT_OUT = "# This cell uses a private variable, so it is left out."
+
+
+Node = dict[str, Any]
+"""A part of a notebook, as its format has it."""
+
+
+def notebook(selected: Selected) -> Any:
+    """Return the entries as a `NotebookNode` of nbformat 4.5. Ids of its cells are the same each time, so that versions can be compared."""
+    about = {"version": 1, "program": f"mahtab-tui {__version__}", "session": selected.session, "title": selected.title}
+    metadata = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+        "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "version": platform.python_version()},
+        METADATA: about,
+    }
+    made = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(_cells(selected))})
+    nbformat.validate(made)
+    return made
+
+
+def _cells(selected: Selected) -> Iterable[Node]:
+    ids: dict[str, int] = {}
+    for entry in selected.entries:
+        name = _ID.sub("-", entry.entry)[:40] or "text"
+        ids[name] = ids.get(name, 0) + 1
+        number = ids[name]
+        cell = _code_cell(entry, selected) if isinstance(entry, Cell) else _words_cell(entry)
+        yield {"id": name if number == 1 else f"{name}-{number}", "metadata": {METADATA: _about(entry, selected)}, **cell}
+
+
+def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
+    about: dict[str, Any] = {"by": entry.by if isinstance(entry, Cell) else "user" if entry.kind == "question" else "model", "name": entry.party}
+    if entry.turn is not None:
+        about["question"] = entry.turn
+    if selected.is_hidden(entry):
+        about["hidden"] = True
+    if isinstance(entry, Cell):
+        about |= (
+            {"status": entry.status}
+            | ({"seconds": entry.duration} if entry.duration is not None else {})
+            | ({"undone": True} if entry.undone else {})
+        )
+    elif entry.kind == "question" and entry.turn is not None and entry.turn in selected.costs:
+        about["usd"] = round(selected.costs[entry.turn], 6)
+    return about
+
+
+def _words_cell(entry: Words) -> Node:
+    if entry.kind == "code":
+        source = f"*This code of {entry.party} did not run:*\n\n{fenced(entry.text, 'python')}"
+    else:
+        source = f"**{heading(entry)}**\n\n{entry.text}"
+    return {"cell_type": "markdown", "source": source}
+
+
+def heading(entry: Words) -> str:
+    """Return who says it, and what the question has with it: one line."""
+    who = "Question" if entry.kind == "question" else entry.party.capitalize()
+    return f"{who} (with {', '.join(entry.attached)})" if entry.attached else who
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a text as a block of Markdown, which nothing in it ends."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+
+
+def _code_cell(cell: Cell, selected: Selected) -> Node:
+    if selected.is_private(cell):
+        return {"cell_type": "code", "source": _LEFT_OUT, "execution_count": None, "outputs": []}
+    outputs = [_output(output, cell.number) for output in selected.outputs(cell)]
+    return {"cell_type": "code", "source": cell.code, "execution_count": cell.number, "outputs": outputs}
+
+
+def _output(output: Output, number: int) -> Node:
+    if output.kind == "value":
+        return {"output_type": "execute_result", "data": _bundle(output), "metadata": {}, "execution_count": number}
+    if output.kind == "traceback":
+        name, value = error_of(output.text)
+        return {"output_type": "error", "ename": name, "evalue": value, "traceback": output.text.rstrip("\n").split("\n")}
+    if output.kind == "display":
+        return {"output_type": "display_data", "data": _bundle(output), "metadata": {}}
+    return {"output_type": "stream", "name": "stdout", "text": output.text}
+
+
+def _bundle(output: Output) -> Mapping[str, str]:
+    bundle = {"text/plain": output.text.removesuffix("\n")}
+    if output.mime and output.mime != "text/plain":
+        bundle[output.mime] = output.data
+    return bundle
+
+
+def error_of(traceback: str) -> tuple[str, str]:
+    """Return the name and the message of an error, from the last line of its traceback that begins with a name."""
+    for line in reversed(traceback.strip().split("\n")):
+        if found := re.match(r"([A-Za-z_][\w.]*)(?:: (.*))?$", line):
+            return found[1], found[2] or ""
+    return "Error", ""

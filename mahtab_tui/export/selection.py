@@ -1,0 +1,93 @@
+"""What of a session is exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.slicing import Step, steps_for
+from mahtab_tui.export.entries import Cell, Conversation, Entry, Output
+
+LONGEST = 100_000
+"""Characters of one cell's output that are exported, unless all is wanted."""
+
+
+class NothingToExport(Exception):
+    """There is nothing to export; the message is a sentence."""
+
+
+class Selected(NamedTuple):
+    """The entries to export, and what is to be known of them."""
+
+    entries: Sequence[Entry]
+    session: str
+    """Its id."""
+    title: str
+    costs: Mapping[int, float]
+    """US dollars by question."""
+    is_hidden: Callable[[Entry], bool]
+    is_private: Callable[[Entry], bool]
+    longest: int | None
+    """Characters of one cell's output; None for all."""
+
+    def sentence(self, file: str) -> str:
+        """Say what was exported."""
+        cells = sum(isinstance(entry, Cell) for entry in self.entries)
+        private = sum(map(self.is_private, self.entries))
+        long = sum(isinstance(entry, Cell) and self._is_long(entry) for entry in self.entries)
+        parts = [f"{cells:,} cell{'s' * (cells != 1)} in {file}."]
+        if private:
+            parts.append(f"Left out: {private:,} that use{'s' * (private == 1)} a private variable.")
+        if long:
+            parts.append(f"Outputs of {long:,} are shortened: add whole (--whole) for all of them.")
+        return "Exported " + " ".join(parts)
+
+    def _is_long(self, cell: Cell) -> bool:
+        return self.longest is not None and sum(len(output.text) for output in cell.outputs) > self.longest
+
+    def outputs(self, cell: Cell) -> list[Output]:
+        """Return a cell's output; of a longer one its beginning and end, and between them how much is left out."""
+        if self.longest is None or not self._is_long(cell):
+            return cell.outputs
+        head, tail, rest = list[Output](), list[Output](), list(cell.outputs)
+        _take(rest, head, self.longest // 2, last=False)
+        _take(rest, tail, self.longest - self.longest // 2, last=True)
+        left = sum(len(output.text) for output in rest)
+        return [*head, Output("stdout", f"\n… {left:,} characters of the output are left out here …\n"), *reversed(tail)]
+
+
+def select(conversation: Conversation, session: str, *, name: str = "", shown: bool = False, longest: int | None = LONGEST) -> Selected:
+    """Choose what to export. name: only the code that made this variable. shown: nothing that was hidden, replaced or undone.
+
+    longest: characters of one cell's output; None for all. Raises `NothingToExport`.
+    """
+    entries: Sequence[Entry] = conversation.entries
+    if name:
+        cells = {entry.number: entry for entry in entries if isinstance(entry, Cell) and not entry.undone and entry.status in ("ok", "")}
+        steps = [Step(number, cell.code, cell.changes) for number, cell in cells.items()]
+        entries = [cells[step.cell] for step in steps_for(name, steps)]
+        if not entries:
+            raise NothingToExport(f"No cell of this session has made {name}.")
+        if any(conversation.private(entry) for entry in entries):
+            raise NothingToExport(f"{name} rests on a private variable, so its code is not exported.")
+    elif shown:
+        entries = [entry for entry in entries if not conversation.hidden(entry) and not (isinstance(entry, Cell) and entry.undone)]
+    if not entries:
+        raise NothingToExport("Nothing was said or run yet.")
+    title = plain(name or conversation.title)
+    return Selected(entries, session, title, conversation.costs, conversation.hidden, conversation.private, longest)
+
+
+def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> None:
+    """Move outputs from one end, up to so many characters; of text that is cut, the remainder stays."""
+    while rest and room > 0:
+        output = rest.pop(-1 if last else 0)
+        if len(output.text) > room and output.mime:  # a display is whole or left out
+            rest.insert(len(rest) if last else 0, output)
+            return
+        piece = output.text[-room:] if last else output.text[:room]
+        taken.append(output._replace(text=piece))
+        if len(piece) < len(output.text):
+            rest.insert(len(rest) if last else 0, output._replace(text=output.text[: -len(piece)] if last else output.text[len(piece) :]))
+        room -= len(piece)

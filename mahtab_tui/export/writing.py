@@ -1,0 +1,78 @@
+"""Writes a session into a file whose ending says how."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from mahtab_tui.export.selection import Selected
+
+ENDINGS = (".ipynb", ".py", ".md", ".html")
+
+
+def rendered(selected: Selected, ending: str) -> str:
+    """Return the text of a file with this ending, one of `ENDINGS`."""
+    return _FORMATS[ending](selected)
+
+
+def write(selected: Selected, path: Path, *, over: bool = False) -> None:
+    """Write the file in one step. Raises `OSError`; `FileExistsError` if it is there and not `over`."""
+    text = rendered(selected, path.suffix.lower())
+    if not over and path.exists():
+        raise FileExistsError(f"{path} already exists")
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+        os.chmod(draft, _mode(path))
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _mode(path: Path) -> int:
+    """Return the mode that the file has, or that a new one gets."""
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _ipynb(selected: Selected) -> str:
+    import nbformat
+
+    from mahtab_tui.export.notebook import notebook
+
+    return str(nbformat.writes(notebook(selected))) + "\n"
+
+
+def _script(selected: Selected) -> str:
+    import jupytext
+
+    from mahtab_tui.export.notebook import notebook
+
+    made = notebook(selected)
+    made.metadata = {"kernelspec": made.metadata.kernelspec}
+    for cell in made.cells:
+        cell.metadata = {}
+    return str(jupytext.writes(made, fmt="py:percent"))
+
+
+def _markdown(selected: Selected) -> str:
+    from mahtab_tui.export.markdown import markdown
+
+    return markdown(selected)
+
+
+def _page(selected: Selected) -> str:
+    from mahtab_tui.export.page import page
+
+    return page(selected)
+
+
+_FORMATS: dict[str, Callable[[Selected], str]] = {".ipynb": _ipynb, ".py": _script, ".md": _markdown, ".html": _page}

@@ -1,0 +1,83 @@
+"""Exports the running session into a file."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mahtab_tui.bus.storing import StoreError
+from mahtab_tui.export.entries import Conversation
+from mahtab_tui.export.selection import LONGEST, NothingToExport, select
+from mahtab_tui.export.writing import ENDINGS, write
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+
+
+class BadExport(Exception):
+    """What the user typed after ``/export`` cannot be done; the message is a sentence."""
+
+
+class ExportOrder(NamedTuple):
+    """What to export, and where to."""
+
+    file: Path
+    """As it was typed."""
+    folder: Path
+    """Where it is, unless it is an absolute path."""
+    variable: str = ""
+    """Only the cells on which this variable rests."""
+    shown: bool = False
+    """Nothing that is hidden from the model, replaced or undone."""
+    whole: bool = False
+    """Outputs of any length."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.file
+
+
+def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
+    """Read ``[VARIABLE] [FILE] [shown] [whole]``, in any order. Raises `BadExport`."""
+    files, variables, flags = list[str](), list[str](), set[str]()
+    for word in typed.split():
+        if word in ("shown", "whole"):
+            flags.add(word)
+        elif word.lower().endswith(ENDINGS):
+            files.append(word)
+        elif word.isidentifier():
+            variables.append(word)
+        else:
+            raise BadExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}. {word} has none of them.")
+    if len(files) > 1 or len(variables) > 1:
+        raise BadExport("Name one file, and at most one variable, as in /export df slice.py.")
+    variable = variables[0] if variables else ""
+    file = files[0] if files else f"{variable}.py" if variable else f"{session_name or 'session'}.ipynb"
+    return ExportOrder(Path(file).expanduser(), folder, variable, "shown" in flags, "whole" in flags)
+
+
+def export(session: Session, order: ExportOrder) -> None:
+    """Export on a thread; a notice tells how it went. Replaces the file."""
+
+    def work() -> None:
+        try:
+            session.notice(_exported(session, order))
+        except (StoreError, BadExport) as error:
+            session.notice(str(error), "warning")
+        except OSError as error:
+            session.notice(f"{order.file} cannot be written: {error.strerror}.", "error")
+
+    threading.Thread(target=work, name="export", daemon=True).start()
+
+
+def _exported(session: Session, order: ExportOrder) -> str:
+    """Write the file, and say so in a sentence."""
+    conversation = Conversation(session.everything())
+    conversation.cover(session.secrets.told)
+    try:
+        chosen = select(conversation, session.profile.name, name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
+    except NothingToExport as error:
+        raise BadExport(str(error)) from None
+    write(chosen, order.path, over=True)
+    return chosen.sentence(str(order.file))

@@ -1,0 +1,53 @@
+"""Exporting a session, from the screen and from the command line."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.e2e.conftest import Start
+from tests.warm import command
+
+IDLE = r"● kernel .*idle"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command(), "export", *arguments], capture_output=True, text=True)
+
+
+def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
+    screen = start("--model", "demo")
+    screen.wait(IDLE)
+    screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')")
+    screen.wait("are there")
+    screen.enter("`/export it.md")
+    screen.wait("Exported 1 cell in it.md")
+    screen.enter("/export it.md")
+    screen.wait("is there already. Replace it?")
+    screen.press("escape")
+    screen.wait_gone("Replace it")
+    screen.enter("/export numbers")
+    screen.wait("Exported 1 cell in numbers.py")
+    screen.enter("/export it.txt")
+    screen.wait("The file's ending says what it becomes")
+    assert screen.leave() == 0
+    assert "are there" in (project / "it.md").read_text()
+    assert "numbers = [3, 1, 2]" in (project / "numbers.py").read_text()
+
+    assert run("-o", "it.html").stdout == "Exported 1 cell in it.html.\n"
+    assert "<!DOCTYPE html>" in (project / "it.html").read_text()
+    again = run("-o", "it.html")
+    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.html is there already. --force replaces it.\n")
+    assert run("-o", "it.html", "--force", "--variable", "numbers").returncode == 0
+    assert "rests" not in run("-o", "new.py", "--variable", "nothing").stdout
+    for arguments, code, sentence in (
+        ((), 2, "Say with -o into which file"),
+        (("-o", "x.txt"), 2, "Say with -o into which file"),
+        (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
+        (("-o", "x.md", "--variable", "nothing"), 1, "No cell of this session has made nothing."),
+        (("-o", "nowhere/x.md"), 1, "nowhere/x.md cannot be written: No such file or directory."),
+    ):
+        failed = run(*arguments)
+        assert failed.returncode == code
+        assert sentence in failed.stderr
+        assert failed.stderr.count("\n") == 1

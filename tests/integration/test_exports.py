@@ -1,0 +1,148 @@
+"""Real sessions as files: a notebook that runs elsewhere with the same outputs, and a page in a real browser."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from mahtab_tui.bus import records, tags
+from mahtab_tui.export.entries import Conversation
+from mahtab_tui.export.selection import select
+from mahtab_tui.export.writing import write
+from mahtab_tui.session.exports import BadExport, export, order_of
+from mahtab_tui.store.resume import new_store
+from tests.integration.sessions import Opened
+from tests.waiting import wait_for
+
+CELLS = (
+    "import math, statistics",
+    "def mean_root(items): return statistics.mean(math.sqrt(item) for item in items)",
+    "numbers = [n * n for n in range(5)]\nprint('made', len(numbers))",
+    "mean_root(numbers)",
+    "for n in numbers[:2]:\n    print(n)\nnumbers",
+    "unrelated = open('/dev/null')",
+    "class Point:\n    def __repr__(self): return 'Point!'\nPoint()",
+)
+
+
+def exported(it: Opened, typed: str, folder: Path) -> Path:
+    """Export as ``/export`` does, and wait for it."""
+    order = order_of(typed, "demo", folder)
+    export(it.session, order)
+    wait_for(lambda: any(record.tag == tags.NOTICE and str(order.file) in record.text for record in it.store.records))
+    return order.path
+
+
+def texts(notebook: nbformat.NotebookNode) -> list[str]:
+    """What each cell has printed and returned."""
+    return [
+        "".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", ())) for cell in notebook.cells
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_exported_notebook_runs_from_scratch_with_the_same_outputs(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session()
+    it.run(*CELLS)
+    before = nbformat.read(exported(it, "it.ipynb", project), as_version=4)
+    after = NotebookClient(nbformat.from_dict(before), kernel_name="python3", timeout=60).execute()
+    assert texts(after) == texts(before)
+    assert texts(before)[4] == "0\n1\n[0, 1, 4, 9, 16]"
+
+
+def test_the_code_that_made_a_variable_runs_alone(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session()
+    it.run(*CELLS, "total = mean_root(numbers) + 1")
+    code = exported(it, "total", project).read_text()
+    assert "unrelated" not in code
+    scope: dict[str, object] = {}
+    exec(code, scope)
+    assert scope["total"] == 3.0
+
+
+def test_texts_of_private_variables_and_secrets_are_not_exported(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session()
+    it.session.secrets.add("hunter2hunter2")
+    it.run("word = 'the private sentence'", "private('word')", "print('the private ' + 'sentence')", "'hunter2hunter2'")
+    text = exported(it, "it.md", project).read_text()
+    assert "the private sentence" not in text
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [("a.txt", "ending"), ("a.py b.py", "Name one file"), ("x y", "Name one file"), ("1x", "ending")],
+)
+def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
+    with pytest.raises(BadExport, match=sentence):
+        order_of(typed, "demo", project)
+
+
+def test_a_variable_that_no_cell_made_is_a_sentence(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session()
+    it.run("x = 1")
+    export(it.session, order_of("y", "demo", project))
+    it.store.wait(tags.NOTICE, "No cell of this session has made y.")
+    assert not (project / "y.py").exists()
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session()
+    it.run("x = 1")
+    export(it.session, order_of("nowhere/x.md", "demo", project))
+    it.store.wait(tags.NOTICE, "nowhere/x.md cannot be written: No such file or directory.")
+
+
+def test_a_stored_session_has_all_its_records(home: Path, project: Path) -> None:
+    store, _, _ = new_store(project)
+    for number in range(1, 6_001):
+        store.append(records.UserReplIn(f"x{number}", cell=number, party="you"))
+    assert len(Conversation(store.everything()).entries) == 6_000
+    store.close()
+
+
+@pytest.fixture
+def asked_for() -> Iterator[tuple[str, list[str]]]:
+    """The address of a server, and the paths that it was asked for."""
+    paths: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", paths
+        server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_a_page_in_a_real_browser_runs_and_loads_nothing(asked_for: tuple[str, list[str]], tmp_path: Path) -> None:
+    url, paths = asked_for
+    hostile = f"<script>document.title='ran'</script><img src='{url}/a' onerror=\"document.title='ran'\">![x]({url}/b)</pre></style><svg onload=\"document.title='ran'\">"
+    past: list[records.Record] = [
+        records.UserChat(hostile, turn=1),
+        records.UserReplIn(hostile, cell=1, party="you"),
+        records.Display("t\n", cell=1, mime="text/html", data=f"<table><tr><td>{hostile}</td></tr></table>"),
+        records.UserReplOut(f"t\n{hostile}", cell=1, status="ok", kinds=(("display", 2), ("stdout", len(hostile)))),
+    ]
+    file = tmp_path / "page.html"
+    write(select(Conversation(past), "demo"), file)
+    options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"
+    command = ["chromium", *options.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{file}"]
+    drawn = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
+    assert "<title>ran</title>" not in drawn
+    assert "&lt;script&gt;" in drawn
+    assert paths == []

@@ -1,0 +1,239 @@
+"""A session as a notebook, a script, Markdown and a page."""
+
+from __future__ import annotations
+
+import ast
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Change, Record
+from mahtab_tui.export.entries import Cell, Conversation, Words
+from mahtab_tui.export.selection import NothingToExport, Selected, select
+from mahtab_tui.export.writing import ENDINGS, rendered, write
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def cell(number: int, code: str, *outputs: tuple[str, str], made: str = "", status: str = "ok", changed: str = "added", **by: Any) -> list[Record]:
+    """The records of a cell. outputs: kinds and texts. made: names."""
+    begin, end = (records.AssistantReplIn, records.AssistantReplOut) if by else (records.UserReplIn, records.UserReplOut)
+    text, kinds = "".join(text for _, text in outputs), tuple((kind, len(text)) for kind, text in outputs)
+    changes = tuple(Change(name, changed) for name in made.split())
+    who: Any = {"party": "you", **by}
+    return [
+        begin(code, cell=number, **who),
+        end(text, cell=number, status=status, duration=0.5, kinds=kinds, **who),
+        records.Namespace(cell=number, changes=changes),
+    ]
+
+
+STORY: list[Record] = [
+    *cell(1, "import math", made="math"),
+    *cell(2, "x = 4\nprint('a')\nx", ("stdout", "a\n"), ("value", "4\n"), made="x"),
+    records.UserChat("What is **x**?", turn=1),
+    records.UserAttachment("…", turn=1, label="@notes.txt"),
+    records.AssistantChat("I look.\n\n```python\nprint(x)\n```\n\nAnd this:\n\n```python\nx + 1\n```", turn=1, step=0, party="demo"),
+    *cell(3, "print(x)", ("stdout", "4\n"), party="demo", turn=1, step=0, block=0),
+    records.AssistantChat("It is 4.", turn=1, step=1, party="demo"),
+    records.Usage(turn=1, model="demo", cost=0.25),
+    *cell(4, "1/0", ("traceback", "Traceback (most recent call last):\nZeroDivisionError: division by zero\n"), status="error"),
+    records.Display("<picture>\n", cell=5, mime="image/png", data=PIXEL),
+    *cell(5, "plot()", ("display", "<picture>\n")),
+]
+
+
+def chosen(story: list[Record] = STORY, **options: Any) -> Selected:
+    return select(Conversation(story), "s1", **options)
+
+
+def notebook_of(selected: Selected) -> Any:
+    return nbformat.reads(rendered(selected, ".ipynb"), as_version=4)
+
+
+def test_code_of_an_answer_stands_between_its_words() -> None:
+    entries = Conversation(STORY).entries
+    shown = [entry.number if isinstance(entry, Cell) else (entry.kind, entry.text) for entry in entries]
+    assert shown == [
+        1, 2, ("question", "What is **x**?"), ("answer", "I look."), 3, ("answer", "And this:"), ("code", "x + 1"), ("answer", "It is 4."), 4, 5,
+    ]  # fmt: skip
+
+
+def test_a_notebook_has_outputs_as_bundles_and_says_who_wrote_what() -> None:
+    made = notebook_of(chosen())
+    nbformat.validate(made)
+    by_id = {cell.id: cell for cell in made.cells}
+    assert [output.output_type for output in by_id["cell-2"].outputs] == ["stream", "execute_result"]
+    assert by_id["cell-2"].outputs[1].data == {"text/plain": "4"}
+    assert (by_id["cell-4"].outputs[0].ename, by_id["cell-4"].outputs[0].evalue) == ("ZeroDivisionError", "division by zero")
+    assert by_id["cell-5"].outputs[0].data["image/png"].strip() == PIXEL
+    assert by_id["cell-3"].metadata.mahtab == {"by": "model", "name": "demo", "question": 1, "status": "ok", "seconds": 0.5}
+    assert by_id["question-1"].source == "**Question (with @notes.txt)**\n\nWhat is **x**?"
+    assert by_id["question-1"].metadata.mahtab.usd == 0.25
+    assert made.metadata.mahtab.title == "What is **x**?"
+
+
+def test_the_same_session_is_the_same_notebook() -> None:
+    assert rendered(chosen(), ".ipynb") == rendered(chosen(), ".ipynb")
+
+
+def test_a_script_is_python_that_jupytext_reads() -> None:
+    script = rendered(chosen(), ".py")
+    ast.parse(script)
+    sources = [cell.source for cell in jupytext.reads(script, fmt="py:percent").cells if cell.cell_type == "code"]
+    assert sources == ["import math", "x = 4\nprint('a')\nx", "print(x)", "1/0", "plot()"]
+
+
+def test_markdown_has_the_outputs_and_no_fence_ends_early() -> None:
+    story = cell(1, "print('```')", ("stdout", "```\nstill output\n"))
+    assert "````text\n```\nstill output\n````" in rendered(chosen(story), ".md")
+    assert "ZeroDivisionError: division by zero" in rendered(chosen(), ".md")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_hidden_undone_and_private_entries(ending: str) -> None:
+    story: list[Record] = [
+        *cell(1, "kept = 'kept-1'", made="kept"),
+        *cell(2, "hidden = 'hidden-2'", made="hidden"),
+        *cell(3, "undone = 'undone-3'", made="undone"),
+        *cell(4, "print(secret, 'private-4')", ("stdout", "private-4\n")),
+        records.Hide(entry="cell 2", hidden=True),
+        records.Undo("", cells=(3,), undone=True),
+        records.Private(name="secret", private=True, cells=(4,)),
+    ]
+    everything, shown = rendered(chosen(story), ending), rendered(chosen(story, shown=True), ending)
+    assert all(word in everything for word in ("kept-1", "hidden-2", "undone-3"))
+    assert "kept-1" in shown
+    assert all(word not in shown for word in ("hidden-2", "undone-3"))
+    assert "private-4" not in everything + shown
+    assert "private variable" in everything
+
+
+@pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
+def test_a_long_output_keeps_both_ends_and_says_what_is_left_out(ending: str) -> None:
+    story = cell(1, "print()", ("stdout", "first " + "x" * 5_000 + " last\n"))
+    text = rendered(chosen(story, longest=1_000), ending)
+    assert "first" in text
+    assert "last" in text
+    assert "4,012 characters of the output are left out here" in text
+    assert len(text) < len(rendered(chosen(story, longest=None), ending)) - 3_500
+    assert "Outputs of 1 are shortened" in chosen(story, longest=1_000).sentence("f")
+
+
+def test_only_the_cells_on_which_a_variable_rests() -> None:
+    story = [
+        *cell(1, "import math", made="math"),
+        *cell(2, "other = 1", made="other"),
+        *cell(3, "def root(n): return math.sqrt(n + base)", made="root"),
+        *cell(4, "base = 5", made="base"),
+        *cell(5, "items = [1]", made="items"),
+        *cell(6, "items = [1, 2]", made="items", changed="rebound"),
+        *cell(7, "items.append(root(3))", made="items", changed="changed"),
+        *cell(8, "items.append(1/0)", made="items", changed="changed", status="error"),
+        *cell(9, "print(items)"),
+        *cell(10, "total = sum(items)", made="total"),
+        records.Namespace(cell=10, fresh=True),  # the kernel has ended
+    ]
+    cells = [entry for entry in chosen(story, name="total").entries if isinstance(entry, Cell)]
+    assert [each.number for each in cells] == [1, 3, 4, 6, 7, 10]
+    scope: dict[str, Any] = {}
+    exec("\n".join(each.code for each in cells), scope)
+    assert scope["total"] == 3 + 8**0.5
+    with pytest.raises(NothingToExport, match=r"No cell of this session has made nothing\."):
+        chosen(story, name="nothing")
+
+
+def test_code_that_rests_on_a_private_variable_is_not_exported() -> None:
+    story = [*cell(1, "secret = 1", made="secret"), *cell(2, "x = secret", made="x"), records.Private(name="secret", private=True, cells=(1, 2))]
+    with pytest.raises(NothingToExport, match="x rests on a private variable"):
+        chosen(story, name="x")
+
+
+HOSTILE = [
+    "<script>alert(1)</script>", "</pre><img src=x onerror=alert(1)>", "![x](https://tracker.example/p.png)", "[x](javascript:alert(1))",
+    "[y](data:text/html,<script>alert(1)</script>)", "<iframe src='https://e.example'></iframe>", "</style></title><svg onload=alert(1)>",
+    "\x1b]0;title\x07\x1b[31mred", "`</code><script>`", "[z]: https://e.example/x\n![z]", "<https://tracker.example>", "\ud800",
+]  # fmt: skip
+TAGS = set(
+    "html head meta title style body main h1 h2 h3 h4 h5 h6 div p b pre span img table thead tbody tr th td a ul ol li em strong code blockquote hr br".split()
+)
+
+
+class Page(HTMLParser):
+    """Collects what a browser would load or run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in TAGS:
+            self.bad.append(tag)
+        for name, value in attrs:
+            link = tag == "a" and name == "href" and (value or "").startswith(("http://", "https://", "mailto:"))
+            picture = tag == "img" and name == "src" and (value or "").startswith("data:image/")
+            if name.startswith("on") or (name in ("src", "href", "srcset", "action", "style") and not (link or picture) and tag != "td"):
+                self.bad.append(f"{tag} {name}={value}")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_page_loads_and_runs_nothing(text: str) -> None:
+    story: list[Record] = [
+        records.UserChat(text, turn=1),
+        records.AssistantChat(text, turn=1, step=0, party=text),
+        *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
+        records.Display("t\n", cell=2, mime="text/html", data=f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}"),
+        *cell(2, "t", ("display", "t\n")),
+        records.Display("m\n", cell=3, mime="text/markdown", data=text),
+        *cell(3, "m", ("display", "m\n")),
+        records.Display("p\n", cell=4, mime="image/png", data=f'"><script>{text}'),
+        *cell(4, "p", ("display", "p\n")),
+    ]
+    page = rendered(chosen(story), ".html")
+    reader = Page()
+    reader.feed(page)
+    assert reader.bad == []
+    assert "\x1b" not in page
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_anything_can_be_written(text: str, ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"it{ending}"
+    write(chosen([records.UserChat(text, turn=1), *cell(1, text, ("stdout", text))]), file)
+    assert file.read_text("utf-8")
+    if ending == ".ipynb":
+        nbformat.validate(json.loads(file.read_text("utf-8")))
+
+
+def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "it.md"
+    file.write_text("mine")
+    with pytest.raises(FileExistsError):
+        write(chosen(), file)
+    assert file.read_text() == "mine"
+    file.chmod(0o640)
+    write(chosen(), file, over=True)
+    assert "What is **x**?" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [each.name for each in tmp_path.iterdir()] == ["it.md"]
+
+
+def test_an_empty_session_is_a_sentence() -> None:
+    with pytest.raises(NothingToExport, match=r"Nothing was said or run yet\."):
+        chosen([])
+
+
+def test_words_that_are_not_answered_yet_are_no_problem() -> None:
+    story: list[Record] = [records.UserChat("q", turn=1), records.UserReplIn("x", cell=1, party="you")]
+    (question, code) = Conversation(story).entries
+    assert isinstance(question, Words)
+    assert isinstance(code, Cell)
+    assert all(rendered(chosen(story), ending) for ending in ENDINGS)
