@@ -55,6 +55,7 @@ class CodeParts:
         self._texts: dict[str, str] = {}
         self._index: SkillsIndex | None = None
         self._left_out = 0
+        """Files that are not searched."""
 
     def near(self, words: str, file_pattern: str, cancelled: Callable[[], bool]) -> str:
         """Return the parts that fit some words best, by words and meaning; empty if the pattern is a regular expression or one word."""
@@ -79,7 +80,7 @@ class CodeParts:
             lines.append(f"{part.path}:{part.first}-{part.first + len(shown) - 1}")
             lines += [f"{number:>6}  {line[:_WIDTH]}" for number, line in enumerate(shown[:_SHOWN_LINES], part.first)]
         if left_out:
-            lines.append(f"[The project is large: only its first {len(parts):,} parts are searched, {left_out:,} are not.]")
+            lines.append(f"[The project is large: only its first {len(parts):,} parts are searched, {left_out:,} files are not.]")
         if by_meaning and (missing := self._meaning.missing("code")):
             lines.append(f"[{missing:,} parts of the project are not known by meaning yet. Search again in a while.]")
         return "\n".join(lines)
@@ -88,17 +89,20 @@ class CodeParts:
         """Read the files that have changed. Raises `CodeError`."""
         listed, _ = list_files(self._folder, _FILES, _SECONDS, cancelled)
         held, files = HeldFolder(self._folder), {}
+        count = left_out = 0
         for path in listed:
+            if count >= MOST or cancelled():
+                left_out += 1
+                continue
             with suppress(HeldError, OSError):  # it is binary, too large, or gone
                 status = (self._folder / path).stat()
                 stamp, known = (status.st_mtime_ns, status.st_size), self._files.get(path)
                 files[path] = known if known is not None and known[0] == stamp else (stamp, _parts_of(path, held.read_text(path)))
+                count += len(files[path][1])
         if files == self._files and self._index is not None:
             return
-        self._files = files
-        every = [part for _, parts in files.values() for part in parts]
-        self._left_out = max(0, len(every) - MOST)
-        self._parts = {f"{part.path}:{part.first}": part for part in every[:MOST]}
+        self._files, self._left_out = files, left_out
+        self._parts = {f"{part.path}:{part.first}": part for _, parts in files.values() for part in parts}
         self._texts = {key: f"{part.path}\n{part.text}" for key, part in self._parts.items()}
         if self._index is not None:
             self._index.close()

@@ -64,7 +64,7 @@ class EmbeddingModel:
         try:
             with self._spending.afford(self._model, lambda: cost):
                 vectors = call(self._inner)
-                self._on_usage(Usage(model=self._model, input_tokens=tokens, cost=cost, source="embedding", estimated=True))
+                self._on_usage(Usage(model=f"{self._provider}:{self._model}", input_tokens=tokens, cost=cost, source="embedding", estimated=True))
         except OverBudget as error:
             raise ModelError(str(error)) from None
         except Exception as error:  # the provider's code

@@ -94,7 +94,8 @@ class SpanFold:
         if record.state == "thinking" or record.state in ("reflecting", "summarising"):
             if record.state != "thinking" or chat not in self._open:
                 self._end(chat, record.time)
-                self._begin(chat, "chat", "", record.time, SpanKind.CLIENT, parent=("turn", record.turn), model=self._model())
+                model = self._model() if record.state == "thinking" else ""  # others may check and summarise
+                self._begin(chat, "chat", "", record.time, SpanKind.CLIENT, parent=("turn", record.turn), model=model)
         elif record.state in _ENDS:
             failed = record.state == "failed"
             self._end(chat, record.time, error=_OTHER if failed else "")
@@ -153,10 +154,11 @@ class SpanFold:
             key = self._begin(("usage",), "embeddings", "", record.time, SpanKind.CLIENT, parent=("turn", self._turn), model=record.model)
         elif key in self._counted or key not in self._open:  # it was asked again; or a suggestion
             self._end(key, record.time)
-            self._begin(key, "chat", "", record.time, SpanKind.CLIENT, parent=("turn", record.turn), model=self._model())
+            model = self._model() if record.source == "agent" else ""
+            self._begin(key, "chat", "", record.time, SpanKind.CLIENT, parent=("turn", record.turn), model=model)
         self._counted.add(key)
         counts = {
-            "gen_ai.response.model": record.model or None,
+            "gen_ai.response.model": (record.model if record.source != "embedding" else record.model.partition(":")[2]) or None,
             "gen_ai.usage.input_tokens": record.input_tokens,
             "gen_ai.usage.output_tokens": record.output_tokens or None,
             "gen_ai.usage.cache_read.input_tokens": record.cache_read_tokens or None,
@@ -165,6 +167,9 @@ class SpanFold:
             "mahtab.usage.estimated": record.estimated or None,
         }
         self._set(key, counts)
+        if record.source in ("reflection", "summary", "suggestion") and record.model:
+            self._set(key, {"gen_ai.request.model": record.model})
+            self._open[key].update_name(f"chat {record.model}")
         if record.cut:
             self._set(key, {"gen_ai.response.finish_reasons": ["length"]})
         if record.source in ("reflection", "summary", "suggestion", "embedding"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _WAITING = 50_000
 """Records that wait to be folded; what comes beyond them has no span."""
 _LAST = 2.0
-"""Seconds that the end of a session waits for the last spans to be sent."""
+"""Seconds that the end of a session waits for the last spans to be sent; it does not wait for a collector that has not taken the last ones."""
 _MISSING = (
     "Traces are not sent to {where}, because a package is not installed: install mahtab-tui[otel]. OTEL_SDK_DISABLED=true keeps this from being said."
 )
@@ -43,31 +44,35 @@ class Traces(logging.Handler):
         self._profile = profile
         self._records: queue.Queue[Record | None] = queue.Queue(_WAITING)
         self._ended = False
-        self._exporter: SpanExporter | None = None
+        """Whether records are no longer wanted."""
+        self._failing = False
+        """Whether the collector has not taken the last spans."""
+        self._said = False
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         value = record_of(record)
-        if not isinstance(value, Stream):
-            try:
+        if not (self._ended or isinstance(value, Stream)):
+            with contextlib.suppress(queue.Full):
                 self._records.put_nowait(value)
-            except queue.Full:
-                return
 
     def close(self) -> None:
         """Send what is left, for at most two seconds."""
         super().close()
-        if self._ended:
-            return
         self._ended = True
-        try:
+        with contextlib.suppress(queue.Full):
             self._records.put_nowait(None)
-        except queue.Full:
-            return
-        self._thread.join(_LAST)
+        if not self._failing:
+            self._thread.join(_LAST)
 
     def _run(self) -> None:
+        try:
+            self._send()
+        finally:
+            self._ended = True
+
+    def _send(self) -> None:
         where = traces_go_to()
         if protocol := unsupported_protocol():
             self._notice(f"Traces are not sent to {where}: {protocol} is not supported. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.")
@@ -106,10 +111,17 @@ class Traces(logging.Handler):
         named = {} if os.environ.get("OTEL_SERVICE_NAME") or "service.name" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") else _SERVICE
         # A provider of our own: the spans of other libraries, with what they hold, go nowhere.
         provider = TracerProvider(resource=Resource.create({**named, "service.version": __version__}), shutdown_on_exit=False)
-        processor = BatchSpanProcessor(_told_once(OTLPSpanExporter(), lambda: self._notice(f"Traces cannot be sent to {where}. They are dropped.")))
+        processor = BatchSpanProcessor(_watched(OTLPSpanExporter(), lambda failed: self._exported(where, failed)))
         provider.add_span_processor(processor)
         content = Content(self._secrets.told, self._names_private, self._private.used.__contains__) if traces_have_content() else None
         return SpanFold(provider.get_tracer("mahtab-tui", __version__), uuid.uuid4().hex, lambda: self._profile.model, content), processor.shutdown
+
+    def _exported(self, where: str, failed: bool) -> None:
+        """Note whether the collector has taken spans; the first failure is told."""
+        self._failing = failed
+        if failed and not self._said:
+            self._said = True
+            self._notice(f"Traces cannot be sent to {where}. They are dropped.")
 
     def _names_private(self, code: str) -> bool:
         """Whether code names a private variable, as far as its text tells: nothing waits for the kernel here."""
@@ -127,22 +139,17 @@ class Traces(logging.Handler):
 _SERVICE: dict[str, Any] = {"service.name": "mahtab-tui"}
 
 
-def _told_once(exporter: SpanExporter, on_failure: Callable[[], None]) -> SpanExporter:
-    """Return an exporter that tells its first failure."""
+def _watched(exporter: SpanExporter, on_export: Callable[[bool], None]) -> SpanExporter:
+    """Return an exporter that tells after each export whether it has failed."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-    class Telling(SpanExporter):
-        def __init__(self) -> None:
-            self._told = False
-
+    class Watched(SpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             result = exporter.export(spans)
-            if result is SpanExportResult.FAILURE and not self._told:
-                self._told = True
-                on_failure()
+            on_export(result is SpanExportResult.FAILURE)
             return result
 
         def shutdown(self) -> None:
             exporter.shutdown()
 
-    return Telling()
+    return Watched()

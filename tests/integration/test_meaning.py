@@ -177,7 +177,7 @@ def test_a_large_project_is_searched_in_part_and_that_is_said(opened: Callable[.
     it = opened(code_dir=source)
     for number in range(7):
         (source / f"part{number}.py").write_text("def one():\n    '''Merge.'''\n")
-    assert "only its first 3 parts are searched, 4 are not" in called(it, "search_code('merge an invoice')")
+    assert "only its first 3 parts are searched, 4 files are not" in called(it, "search_code('merge an invoice')")
 
 
 def test_tools_of_servers_are_found_by_meaning(opened: Callable[..., Opened]) -> None:

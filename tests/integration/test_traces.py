@@ -144,6 +144,7 @@ def test_calls_of_an_embedding_model_are_spans(open_session: OpenSession, collec
         it.session.close()
     assert {span.name for span in collector.spans} == {"embeddings own"}
     assert all(span.attributes["gen_ai.usage.input_tokens"] > 0 for span in collector.spans)
+    assert {(span.attributes["gen_ai.provider.name"], span.attributes["gen_ai.response.model"]) for span in collector.spans} == {("openai", "own")}
 
 
 def test_checks_are_spans(open_session: OpenSession, collector: Collector) -> None:

@@ -198,6 +198,7 @@ class Usage(Record):
     turn: int | None = None
     """The question for which the call was made, or the turn of a search's node."""
     model: Word = ""
+    """The provider's name for it; with the provider before it ("openai:…") if it is an embedding model."""
     input_tokens: int = 0
     """All input tokens, including those read from and written to the cache."""
     output_tokens: int = 0
