@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -206,10 +208,16 @@ def test_a_hook_that_hangs_is_ended_at_its_time_limit(open_session: OpenSession,
     assert "did not end within 0.5 s" in notices(it)[-1]
 
 
-def test_a_process_that_a_hook_leaves_behind_does_not_hold_it_up(open_session: OpenSession) -> None:
-    script = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3)'])"
-    it = open_session(hooks={"before_cell": command(script)}, hook_seconds=100)
-    assert it.session.cells.run("1 + 1").output == "2\n"
+def test_a_process_that_a_hook_leaves_behind_does_not_hold_it_up(open_session: OpenSession, project: Path) -> None:
+    script = (
+        "import subprocess, sys\nleft = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
+        "open('left.txt', 'w').write(str(left.pid))"
+    )
+    it = open_session(hooks={"before_cell": command(script)}, hook_seconds=20)
+    try:
+        assert it.session.cells.run("1 + 1").output == "2\n"
+    finally:
+        os.kill(int((project / "left.txt").read_text()), signal.SIGKILL)
 
 
 def test_a_program_that_is_not_there(open_session: OpenSession) -> None:

@@ -91,10 +91,14 @@ def test_words_and_meaning_find_more_of_300_skills_than_words_alone(service: Emb
     assert words_at_5 < 0.5 < 0.95 < both_at_5
 
 
-def test_search_skills_finds_by_meaning_and_exact_names_stay_first(opened: Callable[..., Opened]) -> None:
+def test_search_skills_finds_by_meaning_and_exact_names_stay_first(opened: Callable[..., Opened], project: Path) -> None:
     it = opened()
     assert called(it, "search_skills('combine the receipt', 1)") == "merge-invoice: How to merge the bill.\n"
-    assert called(it, "search_skills('draw-forest')").startswith("draw-forest")
+    for name in ("pay-receipts", "sort-receipts"):
+        write_skill(project / "skills", name, "Receipt, receipt, receipt.", "Voucher.")
+    write_skill(project / "skills", "receipt", "Something else, of which nothing here tells, and nothing there.", "Else.")
+    it.session.knowledge.skills.renew()
+    assert called(it, "search_skills('receipt', 1)").startswith("receipt: Something else")
     assert [used.source for used in it.store.records if isinstance(used, Usage)][:1] == ["embedding"]
     assert it.session.spending.total.calls > 0
 
@@ -137,7 +141,7 @@ def test_secrets_and_private_texts_are_not_sent(opened: Callable[..., Opened], s
     it = opened()
     it.session.secrets.add("hunter2-hunter2")
     it.run("word = 'a canary that sings'", "private('word')")
-    write_skill(project / "skills", "keys", "How to merge.", "x " * 1_994 + "Use hunter2-hunter2 and a canary that sings.")
+    write_skill(project / "skills", "keys", "How to merge.", "x " * 1_983 + "Use hunter2-hunter2 and a canary that sings.")
     (project / "code.py").write_text("def one():\n    return 'hunter2-hunter2', 'a canary that sings'\n")
     called(it, "search_skills('merge the hunter2-hunter2')")
     called(it, "search_code('what sings like a canary that sings')")
@@ -239,7 +243,7 @@ def test_no_service_and_no_package(opened: Callable[..., Opened], service: Embed
 def test_a_limit_of_costs_counts_for_embeddings_too(opened: Callable[..., Opened], service: EmbeddingService) -> None:
     it = opened(max_usd=1e-9, embedding_model="openai:text-embedding-3-large", base_url=None, api_keys={"openai": "sk-aaaaaaaaaaaaaaaa"})
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
-    assert "max_usd" in notices(it)[0]
+    assert notices(it)[0].startswith("Search by meaning does not work, so words alone decide. The model was not asked: ")
 
 
 def test_damaged_vectors_are_set_aside(service: EmbeddingService, home: Path, tmp_path: Path) -> None:

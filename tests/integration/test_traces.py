@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Notice
 from mahtab_tui.kernel.process import ProcessKernel
@@ -19,6 +22,8 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.joined_agents import AgentCall
+from mahtab_tui.session.trace_spans import SpanFold
+from mahtab_tui.session.traces import Traces
 from mahtab_tui.settings.model import load_settings
 from tests.collector import CollectedSpan, Collector, collecting
 from tests.embedding_service import embedding
@@ -186,6 +191,31 @@ def test_a_search_is_a_tree(open_session: OpenSession, collector: Collector) -> 
     assert spans[0].attributes["gen_ai.agent.id"] == "1"
 
 
+def test_the_calls_of_a_search_have_their_parents(open_session: OpenSession, collector: Collector) -> None:
+    code = "FINAL(str(rlm_map('count', partition(2))))"
+    it = open_session({"text": f"```python\n{code}\n```", "match": "how many"}, {"text": "7", "repeat": True})
+    it.run("found = rlm('how many errors?', 'ERROR disk full\\n' * 5_000)")
+    it.session.close()
+    tree = collector.tree()
+    assert (tree[0], tree[1].split()[0], tree[2]) == ("invoke_agent rlm", "chat", "  execute_tool python")
+    root = collector.spans[0]
+    parts = [span for span in collector.spans if span.attributes.get("mahtab.search.depth") == 1]
+    assert [(span.name.split()[0], span.parent == root.id) for span in parts] == [("chat", True)] * 2
+
+
+def test_what_never_ends_is_ended_with_the_session() -> None:
+    spans, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    fold = SpanFold(provider.get_tracer("test"), "one", lambda: "openai:own", None)
+    fold.fold(records.UserChat("Go on.", turn=1, time=1.0))
+    fold.fold(records.Agent(state="thinking", turn=1, time=2.0))
+    fold.fold(records.Kernel(state="busy", time=3.0))
+    assert not spans.get_finished_spans()
+    fold.close()
+    ended = [(span.name, span.end_time, (span.attributes or {})["error.type"]) for span in spans.get_finished_spans()]
+    assert ended == [("chat own", 3_000_000_000, "cancelled"), ("invoke_agent mahtab-tui", 3_000_000_000, "cancelled")]
+
+
 def test_a_search_in_a_cell_of_the_model_belongs_to_that_cell(open_session: OpenSession, collector: Collector) -> None:
     search = "rlm('Which requests timed out?', '10:01 request 8 timed out: database\\n' * 2_000, model='demo')"
     it = open_session(f"```python\nanswer = {search}\n```", "Done.", approval="auto")
@@ -266,7 +296,11 @@ def test_a_collector_that_hangs_or_is_gone_delays_nothing_and_is_said_once(
     assert it.session.agent.ask("One?") == "One."
     assert it.session.agent.ask("Two?") == "Two."
     wait_for(lambda: bool(notices(it)))
-    assert notices(it) == [f"Traces cannot be sent to {collector.url}/v1/traces. They are dropped."]
+    said = [f"Traces cannot be sent to {collector.url}/v1/traces. They are dropped."]
+    assert notices(it) == said
+    (traces,) = [handler for handler in it.session.log.handlers if isinstance(handler, Traces)]
+    traces._exported("elsewhere", True)
+    assert notices(it) == said
     it.session.close()
 
 
