@@ -96,7 +96,7 @@ def test_search_skills_finds_by_meaning_and_exact_names_stay_first(opened: Calla
     assert called(it, "search_skills('combine the receipt', 1)") == "merge-invoice: How to merge the bill.\n"
     for name in ("pay-receipts", "sort-receipts"):
         write_skill(project / "skills", name, "Receipt, receipt, receipt.", "Voucher.")
-    write_skill(project / "skills", "receipt", "Something else, of which nothing here tells, and nothing there.", "Else.")
+    write_skill(project / "skills", "receipt", "Something else, with customer, picture, salary, forest, vehicle, website, sensor, patient.", "Else.")
     it.session.knowledge.skills.renew()
     assert called(it, "search_skills('receipt', 1)").startswith("receipt: Something else")
     assert [used.source for used in it.store.records if isinstance(used, Usage)][:1] == ["embedding"]
