@@ -83,9 +83,7 @@ class Settings(BaseSettings):
     reflection_model: str | None = Field(None, description="A cheaper model for summaries, and for checking runs if `reflection` says so")
     suggestion_model: str | None = Field(None, description="A cheap model for inline suggestions; if not set, nothing is suggested")
     sub_model: str | None = Field(None, description="A cheaper model for the parts of a search by rlm()")
-    embedding_model: str | None = Field(
-        None, pattern=r"^[\w-]+:\S+$", description="A model for search by meaning: ollama:nomic-embed-text, openai:text-embedding-3-small"
-    )
+    embedding_model: str | None = Field(None, description="A model for search by meaning: ollama:nomic-embed-text, openai:text-embedding-3-small")
     provider: Provider | None = Field(
         None, description="The provider of a model named without one: with anthropic, claude-sonnet-4-5 means anthropic:claude-sonnet-4-5"
     )
@@ -177,6 +175,13 @@ class Settings(BaseSettings):
     @classmethod
     def _folders_there(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(map(_folder, value))
+
+    @field_validator("embedding_model")
+    @classmethod
+    def _names_its_provider(cls, value: str | None) -> str | None:
+        if value is not None and not all(value.partition(":")[::2]):
+            raise ValueError("name the provider and the model, as in ollama:nomic-embed-text or openai:text-embedding-3-small")
+        return value
 
     @field_validator("hooks")
     @classmethod

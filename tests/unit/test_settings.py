@@ -253,3 +253,22 @@ def test_a_folder_that_was_taken_away_is_said(tmp_path: Path, monkeypatch: pytes
     folder.rmdir()
     with pytest.raises(SettingsError, match="no longer exists"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('embedding_model = "nomic"', "embedding_model: name the provider and the model, as in ollama:nomic-embed-text"),
+        ('embedding_model = "ollama:"', "embedding_model: name the provider and the model"),
+        ('hooks = { before_cell = "check.py" }', "hooks: a hook is a command as a list of words"),
+        ("hooks = { before_cell = [] }", "a hook is a command as a list of words"),
+        ('hooks = { before_cell = [""] }', "a hook is a command as a list of words"),
+        ('hooks = { before_cel = ["a"] }', "hooks.before_cel: input should be 'before_cell', 'after_cell'"),
+        ("hook_seconds = 0", "hook_seconds: input should be greater than 0"),
+    ],
+)
+def test_what_is_wrong_with_hooks_and_the_embedding_model_is_said(home: Path, project: Path, line: str, said: str) -> None:
+    write(home / ".mahtab" / "config.toml", f"{line}\n")
+    with pytest.raises(SettingsError) as error:
+        load_settings()
+    assert said in str(error.value)
