@@ -43,6 +43,7 @@ SKILL = "skill"
 UNDO = "user-undo"
 RESTORE = "restore"
 BRANCH = "branch"
+PLAN = "plan"
 
 
 class Route(NamedTuple):
@@ -99,6 +100,7 @@ ROUTES: Mapping[str, Route] = {
     UNDO: Route(display=True, prompt=True, store=True),
     RESTORE: Route(display=True, prompt=True, store=True),
     BRANCH: Route(display=True, prompt=False, store=True),
+    PLAN: Route(display=True, prompt=False, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

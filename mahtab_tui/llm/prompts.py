@@ -73,6 +73,11 @@ JUDGING = (
 OUT_OF_TURNS = "You have used all {max_turns} runs of this question, so also say what is still open."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
 
+PLANNING = (
+    "The person wants a plan now; nothing may change yet. You may run code that only reads: files, programs, connections and threads are refused."
+    " What a block does to variables is taken back after it, so each block must work by itself."
+    ' End your last answer with the plan: one step a line, each line beginning with "- [ ] ", without code.'
+)
 STOPPED_RUN = "The person stopped the turn here."
 STOPPED_CALL = "The person stopped the turn before this had ended."
 TOO_MANY_CALLS = "Not called: one question may make {calls} tool calls. Answer with what you have."

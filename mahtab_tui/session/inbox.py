@@ -43,10 +43,11 @@ class Inbox:
         self._held: set[str] = set()
         """Agents whose cells are held back."""
 
-    def put(self, mode: Mode, text: str) -> int:
-        """Add an input of the user, before those of agents; returns its id."""
+    def put(self, mode: Mode, text: str, entered: Callable[[int], None] = lambda item: None) -> int:
+        """Add an input of the user, before those of agents; returns its id. entered: called with the id before anybody can take it."""
         with self._changed:
             item = Item(next(self._numbers), mode, text)
+            entered(item.id)
             first = next((place for place, waiting in enumerate(self._items) if waiting.party), len(self._items))
             self._enter(first, item)
         return item.id

@@ -31,6 +31,8 @@ class Profile:
         self.party = model_label(self.model)
         """The model's short name, shown beside its answers."""
         self.approval: ApprovalMode = settings.approval
+        self.planning = False
+        """Whether the model only reads and proposes a plan."""
         self._said: set[ApprovalMode] = set()
 
     @property
@@ -58,6 +60,11 @@ class Profile:
         self._settings.change("approval", approval)
         self.tell()
 
+    def set_planning(self, planning: bool) -> None:
+        """Let the model only plan, or act again. Code that runs already goes on."""
+        self.planning = planning
+        self.tell()
+
     def say_rights(self) -> None:
         """Tell the user, once for each approval mode, what it allows the model's code to do."""
         if self.approval in _RIGHTS and self.approval not in self._said:
@@ -65,4 +72,4 @@ class Profile:
             emit(self._log, Notice(_RIGHTS[self.approval], level="warning"))
 
     def tell(self) -> None:
-        emit(self._log, Session(name=self.name, model=self.model, approval=self.approval))
+        emit(self._log, Session(name=self.name, model=self.model, approval="plan" if self.planning else self.approval))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import records
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.plans import Plans
     from mahtab_tui.session.server_calls import ServerCalls
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
@@ -255,6 +256,15 @@ class Session:
     @property
     def turn_runs(self) -> bool:
         return self.turns.in_turn
+
+    @cached_property
+    def plans(self) -> Plans:
+        """The plans of the session; loaded when the user first wants one."""
+        from mahtab_tui.session.plans import Plans
+
+        plans = Plans(self.log, self.profile, self.inbox, self.past)
+        self.agent.plans = lambda: plans
+        return plans
 
     def stop(self) -> Stopped | None:
         """Stop a hook at work, and the model's turn or else the running cell; returns which it was."""

@@ -79,6 +79,8 @@ class TurnHost:
         """The private variables about which the user was asked for the code that runs next."""
         self._rights: Rights | None = None
         """What the code that runs next may do by the rules; None: everything."""
+        self._plans = False
+        """Whether that code belongs to a plan, so that what it does to variables is taken back."""
         self._can_ask = can_ask
         self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
         """The number of the last question."""
@@ -159,6 +161,8 @@ class TurnHost:
         told = HELD_BACK if self._private.hides_cell(result.cell) else result.output
         output = told if not result.detail else f"{told}\n{result.detail}".strip()
         ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
+        if self._plans and not ended:
+            self._undo.take_back_alone(result.cell)
         decision = Decision("keep") if ended or not review else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
         if decision.action == "stop":
             self.cancelled.set()
@@ -179,6 +183,12 @@ class TurnHost:
     def decide_alone(self, code: str) -> Decision | str:
         approval = self.profile.approval
         self._allowed = self._private.uses(code)
+        self._plans = self.profile.planning
+        if self._plans:
+            why = "another cell waits for this answer" if self._waiting_cells else "it uses a private variable" if self._allowed else ""
+            found = self.rules.while_planning(code, why)
+            self._rights = None if isinstance(found, str) else found
+            return Decision("refuse", reason=found) if isinstance(found, str) else Decision("run")
         verdict = self.rules.verdict(code)
         self._rights = self.rules.rights(verdict, "user")
         if verdict is not None and verdict.action == "deny":
@@ -241,6 +251,10 @@ class TurnHost:
         attached = self._attached.pop(turn, "")
         text = render_context(self._private.variables(), self._prompt.get_context(), self._take_prior(), attached)
         self._prompt.clear()
+        if self.profile.planning:
+            from mahtab_tui.llm.prompts import PLANNING
+
+            return f"{text}\n\n{PLANNING}".lstrip()
         return text
 
     def surroundings(self) -> str:

@@ -340,3 +340,13 @@ def test_what_a_killed_session_has_printed_over_is_shown_as_it_stood() -> None:
     (cell,) = transcript.entries
     assert isinstance(cell, Cell)
     assert [line.text for line in cell.output] == ["ONE", "two"]
+
+
+def test_a_plan_is_one_entry_that_shows_its_progress() -> None:
+    steps = ["load it", "plot it"]
+    states = [("proposed", 0), ("running", 0), ("running", 1), ("stopped", 1)]
+    transcript = folded(*(record(tags.PLAN, steps=steps, done=done, state=state) for state, done in states))
+    texts = [entry.text for entry in transcript.entries if isinstance(entry, Note)]
+    assert texts == ["Plan · 1 of 2 steps done · stopped; /plan run goes on\n☑ load it\n☐ plot it"]
+    changed = folded(*(record(tags.PLAN, steps=each, done=0, state="proposed") for each in (steps, ["only plot it"])))
+    assert [entry.text.splitlines()[1:] for entry in changed.entries if isinstance(entry, Note)] == [["☐ load it", "☐ plot it"], ["☐ only plot it"]]

@@ -51,7 +51,23 @@ from mahtab_tui.bus.records.search import (
     SearchTouch,
     SearchTurn,
 )
-from mahtab_tui.bus.records.session import Branch, Hide, Input, Kernel, Notice, Pin, Private, Queue, QueueItem, Replace, Restore, Session, Skill, Undo
+from mahtab_tui.bus.records.session import (
+    Branch,
+    Hide,
+    Input,
+    Kernel,
+    Notice,
+    Pin,
+    Plan,
+    Private,
+    Queue,
+    QueueItem,
+    Replace,
+    Restore,
+    Session,
+    Skill,
+    Undo,
+)
 
 Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | SearchChatStream
 """A piece of a text that comes bit by bit: `stream` identifies the text."""

@@ -72,7 +72,19 @@ class Session(Record):
     model: Word
     """As the user chose it."""
     approval: Word
-    """"ask", "review" or "auto"."""
+    """"ask", "review" or "auto"; "plan" while the model only plans."""
+
+
+class Plan(Record):
+    """A plan that the model has proposed, as it is now."""
+
+    tag: ClassVar[str] = tags.PLAN
+
+    steps: tuple[str, ...] = ()
+    done: int = 0
+    """How many of the steps are done, from the first."""
+    state: Word = ""
+    """"proposed", "running", "stopped" or "done"."""
 
 
 class Hide(Record):

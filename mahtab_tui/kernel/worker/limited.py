@@ -59,6 +59,9 @@ class NotAllowedError(PermissionError):
     """The cell was not allowed to do this. An `OSError`, so that libraries go on without their caches."""
 
 
+NotAllowedError.__module__ = "builtins"  # so that tracebacks name it without ours
+
+
 class LimitedCode:
     """The limited cells of a kernel. Made when the first one runs, since its hook cannot be removed."""
 

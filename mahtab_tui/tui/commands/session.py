@@ -68,6 +68,33 @@ def cycle_approval(work: Workspace) -> None:
     work.session.set_approval(modes[(modes.index(work.session.approval) + 1) % len(modes)])
 
 
+@slash_command(
+    "plan",
+    "Plan",
+    "Let the model only read and propose a plan, or act again; run does its steps, edit changes them",
+    "Session",
+    slash="plan",
+    argument="RUN",
+    keys="alt+l",
+)
+def plan(work: Workspace, argument: str) -> None:
+    plans = work.session.plans
+    word, _, text = argument.partition("\n")
+    match word.strip():
+        case "":
+            plans.toggle()
+        case "run":
+            plans.run()
+        case "edit" if text:
+            plans.replace(text)
+        case "edit" if steps := plans.as_text():
+            work.panes.editor.begin_question(f"/plan edit\n{steps}")
+        case "edit":
+            work.tell("There is no plan to change.", "warning")
+        case _:
+            work.refuse("Write /plan, /plan run or /plan edit.", f"/plan {argument}")
+
+
 @command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")
 def reset(work: Workspace) -> None:
     from mahtab_tui.tui.screens.confirm import Confirm
@@ -267,5 +294,19 @@ def clear(work: Workspace) -> None:
     work.panes.transcript.clear()
 
 
-KERNEL = (stop, interrupt_or_copy, cycle_approval, undo, redo, branch, branches, reset, kill_kernel, choose_model, choose_python, change_directory)
+KERNEL = (
+    stop,
+    interrupt_or_copy,
+    cycle_approval,
+    plan,
+    undo,
+    redo,
+    branch,
+    branches,
+    reset,
+    kill_kernel,
+    choose_model,
+    choose_python,
+    change_directory,
+)
 AGENTS = (agents, pause_agent, disconnect_agent)

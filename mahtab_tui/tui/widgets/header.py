@@ -24,7 +24,7 @@ FULL = 0.8
 """The part of the model's window from which the header warns."""
 
 _STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad")}
-_APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "runs by itself"}
+_APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "runs by itself", "plan": "plans only"}
 
 
 def short_count(number: int) -> str:

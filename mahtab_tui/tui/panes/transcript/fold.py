@@ -40,6 +40,8 @@ class Transcript:
         """Running cells by number."""
         self._hidden: set[str] = set()
         """Names of hidden entries; more of a hidden answer may still come."""
+        self._shown_plan: Note | None = None
+        """The entry of the plan, which shows its progress."""
         self._memory = OutputMemory()
         self._answers = AnswerEntries(self.append, self.touch)
         self._guests = AgentCells(self.append, self.touch)
@@ -69,6 +71,7 @@ class Transcript:
             records.Undo: self._undo,
             records.Restore: self._restore,
             records.Branch: self._branch,
+            records.Plan: self._plan,
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
@@ -305,6 +308,16 @@ class Transcript:
     def _branch(self, record: records.Branch) -> None:
         self.append(Note(level="quiet", text=record.text))
 
+    def _plan(self, record: records.Plan) -> None:
+        text = plan_text(record)
+        shown = self._shown_plan
+        if shown is not None and record.state != "proposed" and shown in self._positions:
+            shown.text = text
+            self.touch(shown)
+        else:
+            self._shown_plan = Note(level="info", text=text)
+            self.append(self._shown_plan)
+
     # The program itself
 
     def _kernel(self, record: records.Kernel) -> None:
@@ -313,6 +326,13 @@ class Transcript:
 
     def _notice(self, record: records.Notice) -> None:
         self.append(Note(level=record.level, text=record.text))
+
+
+def plan_text(plan: records.Plan) -> str:
+    """Return a plan as lines, with a tick before each step that is done."""
+    what = {"proposed": "/plan run does it, /plan edit changes it", "stopped": "stopped; /plan run goes on", "done": "done"}.get(plan.state, "runs")
+    lines = [f"{'☑' if place < plan.done else '☐'} {step}" for place, step in enumerate(plan.steps)]
+    return "\n".join([f"Plan · {plan.done} of {len(plan.steps)} steps done · {what}", *lines])
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:
