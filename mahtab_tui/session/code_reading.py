@@ -54,11 +54,21 @@ def read_code(code: str) -> CodeReading | None:
                 part = part.value
             of_node[id(part)] = call
     for node in ast.walk(tree):
+        if id(node) not in of_node and _opens(node, names):  # handed on, so others decide about its mode, perhaps after the cell
+            effects.append(CodeEffect("open", Call(names.dotted(node) or "open", starred=True)))
         module = _module(node)
         for text in effects_at(node, names):
             mentioned = None if module else of_node.get(id(node), Call(names.dotted(node) or text, starred=True))
             effects.append(CodeEffect(text, mentioned, module))
     return CodeReading(tuple(calls), tuple(effects), ways_around(tree, names))
+
+
+def _opens(node: ast.AST, names: Names) -> bool:
+    """Whether a node names a function that opens files."""
+    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return False
+    root, _, name = (dotted := names.dotted(node)).rpartition(".")
+    return dotted in _OPENS or (name == "open" and (root == "?" or root.partition(".")[0] in names.imported))  # not a column: ``prices.open``
 
 
 def _module(node: ast.AST) -> str:

@@ -162,6 +162,10 @@ WITHOUT_A_QUESTION = frozenset(("__del__ at the end", "excepthook", "builtins.pr
 HELD_BY_THEIR_TEXT = {
     "weakref of native code": "import weakref, functools, os\nclass A: pass\nkept = A(); r = weakref.ref(kept, functools.partial(lambda p, o: os.remove(p), Q))",
     "a partial in a module": "import json, functools, os; json.dumps = functools.partial(os.remove, Q)",
+    "a partial of open": "import functools\nclass A: pass\nA.__repr__ = functools.partial(open, P, 'w'); a = A()",
+    "map for later": "later = map(open, [P], ['w'])",
+    "open by another name for later": "from io import open as o\nlater = map(o, [P], ['w'])",
+    "open of a path for later": "import pathlib\nlater = map(pathlib.Path(P).open, ['w'])",
     "polars": "import polars; polars.DataFrame({'a': [1]}).write_csv(P)",
     "pyarrow": "import pyarrow as a, pyarrow.parquet as p; p.write_table(a.table({'a': [1]}), P)",
     "parquet of pandas": "import pandas; pandas.DataFrame({'a': [1]}).to_parquet(P)",
