@@ -17,6 +17,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
+from mahtab_tui.settings.approval_rules import Call, Rule
 
 if TYPE_CHECKING:
     from mahtab_tui.servers.servers import Servers
@@ -143,18 +144,27 @@ class ServerCalls:
             del self._open[key]
 
     def _ask(self, open_call: _OpenCall, server: str, tool: ToolSignature, arguments: Mapping[str, Any], cell: int | None) -> None:
-        """Ask the user, unless it is their own cell that calls. Raises `ServerError` if they say no."""
+        """Ask the user, unless it is their own cell that calls, or a rule decides. Raises `ServerError` if the call must not be made."""
         from mahtab_tui.servers.state import ServerError
 
         party = self._cells.foreign_party(cell)
-        if party is None or self._profile.approval == "auto":
+        if party is None:
+            return
+        name = f"{server}.{tool.name}"
+        rights = self._cells.rights.get(cell or 0)
+        if rights is not None and rights.otherwise == "refuse":
+            raise ServerError(f"{name} was not called. {rights.why}")
+        deciding = self._rule_about(Call(name, keywords=arguments))
+        if deciding is not None and deciding.action == "deny":
+            raise ServerError(f"{name} was not called: the rule {deciding.text} forbids it.")
+        if deciding.action == "allow" if deciding is not None else self._profile.approval == "auto":
             return
         request = f"tool-{next(self._numbers)}"
         given = "".join(f"\n    {name if name.isidentifier() else repr(name)}={value!r}," for name, value in arguments.items())
-        text = visible(f"{server}.{tool.name}({given}\n)" if given else f"{server}.{tool.name}()")
+        text = visible(f"{name}({given}\n)" if given else f"{name}()")
         if len(text) > _LONGEST_ASKED:
-            raise ServerError(f"{server}.{tool.name} was not called: arguments of {len(text):,} characters are too long for the user to read.")
-        why = f"{party} calls a tool of the MCP server {server} that may change something"
+            raise ServerError(f"{name} was not called: arguments of {len(text):,} characters are too long for the user to read.")
+        why = f"{party} calls a tool of the MCP server {server} that may change something" + (f"; the rule {deciding.text} asks" if deciding else "")
         about = Approval(text, request=request, party=party, is_code=False, why=why)
         emit(self._log, about.changed(state="waiting"))
         open_call.wait_with(lambda: self._approvals.cancel(request))
@@ -170,4 +180,9 @@ class ServerCalls:
         if decision.action == "stop":
             self._stop()
         reason = f": {decision.reason}" if decision.reason.strip() else "."
-        raise ServerError(f"The user did not allow the call of {server}.{tool.name}{reason}")
+        raise ServerError(f"The user did not allow the call of {name}{reason}")
+
+    def _rule_about(self, call: Call) -> Rule | None:
+        """Return the strongest rule about a call; None if there is none."""
+        found = [rule for rule in self._profile.rules if rule.matches(call)]
+        return min(found, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None)

@@ -12,6 +12,9 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.values import CellResult
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.rights import Rights
+from mahtab_tui.settings.approval_rules import rules_of
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
 from tests.servers import plain
@@ -71,6 +74,32 @@ def test_nobody_is_asked_when_everything_may_run(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
     assert by_the_model(it, "echo.write('x')").result(60).output == "x\n"
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto"])
+def test_rules_decide_before_the_mode(open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    rules = rules_of(('allow: echo.write(*, text="fine*")', 'deny: echo.write(*, text="never")', 'ask: *.write(*, text="perhaps")'))
+    monkeypatch.setattr(Profile, "rules", property(lambda profile: rules))
+    it = open_with(echo=plain())
+    it.session.set_approval(mode)  # type: ignore[arg-type]
+    assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"
+    denied = by_the_model(it, "echo.write('never')").result(60).output
+    assert 'echo.write was not called: the rule deny: echo.write(*, text="never") forbids it.' in denied
+    assert not [record for record in it.store.records if record.tag == tags.APPROVAL]
+    assert it.value("echo.write('never')") == "never"  # the user's own cell
+    running = by_the_model(it, "echo.write('perhaps')")
+    approval = asked(it)
+    assert 'the rule ask: *.write(*, text="perhaps") asks' in (approval.why or "")
+    it.session.decide(approval.request, Decision("run"))
+    assert running.result(60).output == "perhaps\n"
+
+
+def test_a_plan_calls_no_tool_that_may_change_something(open_with: Open) -> None:
+    it = open_with(echo=plain())
+    it.session.set_approval("auto")
+    rights = Rights("refuse", why="This is a plan.")
+    assert by_the_model(it, "echo.say('x')", rights=rights).result(60).output == "x\n"
+    assert "echo.write was not called. This is a plan." in by_the_model(it, "echo.write('x')", rights=rights).result(60).output
 
 
 def test_wrong_arguments_are_said_without_asking(open_with: Open) -> None:
