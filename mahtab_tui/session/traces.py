@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-    from mahtab_tui.session.trace_spans import SpanFold
+    from mahtab_tui.session.trace_fold import TraceFold
 
 _WAITING = 50_000
 """Records that wait to be folded; what comes beyond them has no span."""
@@ -95,7 +95,7 @@ class Traces(logging.Handler):
         fold.close()
         shutdown()
 
-    def _made(self, where: str) -> tuple[SpanFold, Callable[[], None]]:
+    def _made(self, where: str) -> tuple[TraceFold, Callable[[], None]]:
         """Load the packages; return what makes spans, and what sends the last ones."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -103,7 +103,7 @@ class Traces(logging.Handler):
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         from mahtab_tui import __version__
-        from mahtab_tui.session.trace_spans import Content, SpanFold
+        from mahtab_tui.session.trace_fold import Content, TraceFold
 
         loud = logging.getLogger("opentelemetry")  # what it logs would be written over the screen
         loud.addHandler(logging.NullHandler())
@@ -114,7 +114,7 @@ class Traces(logging.Handler):
         processor = BatchSpanProcessor(_watched(OTLPSpanExporter(), lambda failed: self._exported(where, failed)))
         provider.add_span_processor(processor)
         content = Content(self._secrets.told, self._names_private, self._private.used.__contains__) if traces_have_content() else None
-        return SpanFold(provider.get_tracer("mahtab-tui", __version__), uuid.uuid4().hex, lambda: self._profile.model, content), processor.shutdown
+        return TraceFold(provider.get_tracer("mahtab-tui", __version__), uuid.uuid4().hex, lambda: self._profile.model, content), processor.shutdown
 
     def _exported(self, where: str, failed: bool) -> None:
         """Note whether the collector has taken spans; the first failure is told."""

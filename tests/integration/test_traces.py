@@ -22,7 +22,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.joined_agents import AgentCall
-from mahtab_tui.session.trace_spans import SpanFold
+from mahtab_tui.session.trace_fold import TraceFold
 from mahtab_tui.session.traces import Traces
 from mahtab_tui.settings.model import load_settings
 from tests.collector import CollectedSpan, Collector, collecting
@@ -203,10 +203,27 @@ def test_the_calls_of_a_search_have_their_parents(open_session: OpenSession, col
     assert [(span.name.split()[0], span.parent == root.id) for span in parts] == [("chat", True)] * 2
 
 
+def folded(*told: records.Record) -> list[tuple[str, bool, Any]]:
+    """The spans of these records: name, whether it is an error, why the model ended."""
+    spans, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    fold = TraceFold(provider.get_tracer("test"), "one", lambda: "openai:own", None)
+    for at, record in enumerate(told):
+        fold.fold(record.changed(time=1.0 + at))
+    finished = sorted(spans.get_finished_spans(), key=lambda span: span.start_time or 0)
+    return [(span.name, not span.status.is_ok, (span.attributes or {}).get("gen_ai.response.finish_reasons")) for span in finished]
+
+
+@pytest.mark.parametrize(("state", "failed", "reason"), [("stopped", False, ("stopped",)), ("failed", True, None)])
+def test_an_answer_that_breaks_off_is_an_error_unless_the_user_has_stopped_it(state: str, failed: bool, reason: object) -> None:
+    told = [records.UserChat("Go on.", turn=1), records.Agent(state="thinking", turn=1), records.AssistantChat("I", turn=1, step=0, stopped=True)]
+    assert folded(*told, records.Agent(state=state, turn=1)) == [("invoke_agent mahtab-tui", failed, None), ("chat own", failed, reason)]
+
+
 def test_what_never_ends_is_ended_with_the_session() -> None:
     spans, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    fold = SpanFold(provider.get_tracer("test"), "one", lambda: "openai:own", None)
+    fold = TraceFold(provider.get_tracer("test"), "one", lambda: "openai:own", None)
     fold.fold(records.UserChat("Go on.", turn=1, time=1.0))
     fold.fold(records.Agent(state="thinking", turn=1, time=2.0))
     fold.fold(records.Kernel(state="busy", time=3.0))
