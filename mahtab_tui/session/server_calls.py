@@ -151,7 +151,7 @@ class ServerCalls:
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        rights = self._cells.rights.get(cell or 0)
+        rights = self._cells.rights.get(open_call.cell if cell is None else cell)
         if rights is not None and rights.otherwise == "refuse":
             raise ServerError(f"{name} was not called. {rights.why}")
         deciding = self._rule_about(Call(name, keywords=arguments))

@@ -156,7 +156,18 @@ HELD_BY_WHAT_THEY_DO = {
 }
 """By what they try. Nothing may have happened, and each must have asked, but for these:"""
 
-WITHOUT_A_QUESTION = frozenset(("__del__ at the end", "excepthook", "builtins.print", "builtins of the hook", "a path that changes"))
+WITHOUT_A_QUESTION = frozenset(
+    (
+        "atexit",
+        "atexit of Python code",
+        "finalize",
+        "__del__ at the end",
+        "excepthook",
+        "builtins.print",
+        "builtins of the hook",
+        "a path that changes",
+    )
+)
 """They are refused because nobody can be asked at the end, are never called, or harm only themselves."""
 
 HELD_BY_THEIR_TEXT = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Approval, AssistantReplOut
+from mahtab_tui.session.agent_calls import AgentCalls
+from mahtab_tui.session.joined_agents import AgentCall
 from tests.integration.sessions import Opened
 
 OpenSession = Callable[..., Opened]
@@ -173,3 +177,54 @@ def test_without_somebody_to_ask_what_no_rule_allows_is_refused(open_session: Op
     it.run("writer, mode = open, 'w'")
     it.session.submit("ask", "save it")
     assert "the rules do not allow it, and there is nobody to ask." in output(it, 2).text
+
+
+def by_an_agent(it: Opened, code: str) -> Future[dict[str, object]]:
+    """Let an agent run code, on a thread."""
+    agent = it.session.joined_agents.join("codex", lambda sentence: None, None)
+    done: Future[dict[str, object]] = Future()
+    call = AgentCall(lambda told: None)
+    threading.Thread(target=lambda: done.set_result(AgentCalls(it.session).serve(agent, call, "run", {"code": code})), daemon=True).start()
+    return done
+
+
+def test_an_agents_code_runs_by_the_same_rules(open_session: OpenSession) -> None:
+    it = open_session(approval_rules=("allow: read_only", "deny: os.system(*)"))
+    it.run("writer, mode = open, 'w'")
+    assert by_an_agent(it, "import os\nos.system('touch x')").result(60) == {"declined": "declined: the user's rule deny: os.system(*) forbids it"}
+    assert approvals(it) == []
+    running = by_an_agent(it, "print(1)\nwriter('x', mode)")
+    approval = asked(it)
+    assert (approval.party, approval.why) == ("codex-2", "cell 2 of codex-2, line 2, changes a file")
+    it.session.decide(approval.request, Decision("skip"))
+    assert "NotAllowedError" in str(running.result(60)["result"])
+    assert not Path("x").exists()
+
+
+def test_threads_of_limited_code_run_and_ask_about_what_they_do(open_session: OpenSession) -> None:
+    it = open_session(
+        "In threads.\n\n```python\nprint(in_thread(len, 'ab'), in_pool(len, 'abc'))\nin_thread(remove, 'kept')\n```\n",
+        "Done.",
+        approval_rules=READ_ONLY,
+    )
+    Path("kept").write_text("kept")
+    thread = "def in_thread(f, x):\n    found = []\n    t = threading.Thread(target=lambda: found.append(f(x))); t.start(); t.join(); return found"
+    pool = "def in_pool(f, x):\n    with ThreadPoolExecutor(1) as pool: return pool.submit(f, x).result()"
+    it.run(f"import os, threading\nfrom concurrent.futures import ThreadPoolExecutor\nremove = os.remove\n{thread}\n{pool}")
+    it.session.submit("ask", "go")
+    approval = asked(it)
+    assert approval.text == "os.remove('kept', -1)".replace("kept", f"{os.getcwd()}/kept")
+    it.session.decide(approval.request, Decision("skip"))
+    assert output(it, 2).text.startswith("[2] 3\n")
+    assert Path("kept").exists()
+
+
+def test_what_code_leaves_for_the_end_of_the_kernel_is_refused(open_session: OpenSession) -> None:
+    it = open_session("Later.\n\n```python\nregister(remove, 'kept')\n```\n", "Done.", approval_rules=READ_ONLY)
+    Path("kept").write_text("kept")
+    it.run("import atexit, os; register, remove = (lambda *args: atexit.register(*args)), os.remove")
+    it.session.submit("ask", "remove it later")
+    it.store.wait(tags.AGENT, state="done")
+    it.session.close()
+    assert Path("kept").read_text() == "kept"
+    assert approvals(it) == []

@@ -151,15 +151,19 @@ class LimitedCode:
     def _check(self, event: str, read: Callable[[tuple[Any, ...]], Effect | None], args: tuple[Any, ...]) -> None:
         if _thread.get_ident() in self._looking:
             return
+        try:
+            effect = read(args)
+        except Exception:  # objects of classes that do strange things, or a folder that was deleted
+            effect = Effect(INSIDE, event, [])
+        if effect is None:
+            return
         frame = self._outside()
         cell, site, importing = self._actor(frame)
         if cell is None or (importing and event.startswith(_BY_IMPORTS)):
             return
         if event == "marshal.loads" and frame is not None and frame.f_code.co_filename == _IMPORT and not self._is_marked(frame):
             return
-        effect = read(args)
-        if effect is not None:
-            self._permit(cell, effect, site)
+        self._permit(cell, effect, site)
 
     def _executed(self, args: tuple[Any, ...]) -> None:
         """Code is about to run, or becomes a function: what limited code makes is limited, too."""
@@ -176,7 +180,7 @@ class LimitedCode:
             self._permit(self._cell_of(frame), Effect(INSIDE, str(args[1]), []), None)
 
     def _assigned(self, args: tuple[Any, ...]) -> None:
-        if args[1] == "__code__":
+        if args[1] == "__code__" and _thread.get_ident() not in self._looking:
             cell, _, importing = self._actor(self._outside())
             if cell is not None and not importing:
                 self._permit(cell, Effect(INSIDE, "__code__ = …", []), None)
