@@ -158,7 +158,7 @@ def test_code_that_rests_on_a_private_variable_is_not_exported() -> None:
 HOSTILE = [
     "<script>alert(1)</script>", "</pre><img src=x onerror=alert(1)>", "![x](https://tracker.example/p.png)", "[x](javascript:alert(1))",
     "[y](data:text/html,<script>alert(1)</script>)", "<iframe src='https://e.example'></iframe>", "</style></title><svg onload=alert(1)>",
-    "\x1b]0;title\x07\x1b[31mred", "`</code><script>`", "[z]: https://e.example/x\n![z]", "<https://tracker.example>", "\ud800",
+    "\x1b]0;title\x07\x1b[31mred", "`</code><script>`", "[z]: https://e.example/x\n![z]", "<https://tracker.example>", "\ud800", "[x](ssh://host/x)", "[x](//tracker.example/x)",
 ]  # fmt: skip
 TAGS = set(
     "html head meta title style body main h1 h2 h3 h4 h5 h6 div p b pre span img table thead tbody tr th td a ul ol li em strong code blockquote hr br".split()
