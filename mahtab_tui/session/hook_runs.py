@@ -133,7 +133,8 @@ class _Command:
             if ended and not ready:
                 return
             if not selector.get_map() and not ended:
-                time.sleep(_CHECK)  # it has closed its output and goes on
+                with suppress(subprocess.TimeoutExpired):  # it has closed its output, and ends, or goes on
+                    process.wait(_CHECK)
 
     def _write(self, stdin: IO[bytes]) -> bool:
         """Write what fits; returns whether there is more."""
