@@ -38,7 +38,7 @@ _CHIPS = (
     Chip("skip", "n", " n skip ", " n skip ", "$background on $moon"),
     Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
     Chip("rules", "r", " r rule ", " r rule ", "$foreground on $panel"),
-    Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
+    Chip("stop", "escape", " esc stop ", " esc ", "$foreground on $panel"),
 )
 _EFFECT_CHIPS = (
     Chip("run", "y", " y allow once ", " y once ", "bold $background on $good"),
