@@ -1,6 +1,6 @@
 """What audit events of Python change outside the namespace: which kind of change, and the call that the user reads.
 
-Every event of CPython 3.9 to 3.14 was decided. Those that are not listed only read, or another event of the same act is listed: `shutil.copyfile`
+Every event of CPython 3.11 was decided, and those of later versions that are known. Those that are not listed only read, or another event of the same act is listed: `shutil.copyfile`
 opens files, `urllib.request` connects.
 """
 
@@ -104,7 +104,7 @@ _TWO_FILES = "os.rename os.link os.symlink".split()
 _SENDS = "http.client.send smtplib.send ftplib.sendcmd imaplib.send poplib.putline nntplib.putline telnetlib.Telnet.write".split()
 _INSIDE = (
     "code.__new__ marshal.loads marshal.load setopencodehook sys.addaudithook sys.settrace sys.setprofile sys._current_frames sys._current_exceptions"
-    " sys.remote_exec sys.monitoring.register_callback cpython.remote_debugger_script cpython.PyInterpreterState_New"
+    " sys.remote_exec sys.monitoring.register_callback cpython.remote_debugger_script cpython.PyInterpreterState_New cpython.PyConfig_Set"
     " gc.get_objects gc.get_referrers gc.get_referents sqlite3.enable_load_extension sqlite3.load_extension"
     " ctypes.addressof ctypes.call_function ctypes.cdata ctypes.cdata/buffer ctypes.dlopen ctypes.dlsym ctypes.dlsym/handle ctypes.set_exception"
     " ctypes.seh_exception ctypes.string_at ctypes.wstring_at ctypes.memoryview_at ctypes.PyObj_FromPtr".split()

@@ -19,7 +19,7 @@ from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Callable, NoReturn
 
 from .effects import EVENTS, INSIDE, Effect
-from .stdlib import late_import
+from .limited_functions import wrap_functions
 from .tracebacks import HERE
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
@@ -36,21 +36,6 @@ _BY_IMPORTS = ("ctypes.", "marshal.", "code.", "os.putenv", "os.unsetenv", "sock
 """Events that modules raise for themselves while they are imported: they load libraries, set variables for them, and try what the system has."""
 _NATIVE = frozenset("_posixsubprocess _gdbm _dbm _interpreters _xxsubinterpreters _testcapi _testinternalcapi".split())
 """Native modules that act without an audit event."""
-_SILENT = (
-    ("posix", "mkfifo", "os.mkfifo", ("os.mkfifo",)),
-    ("posix", "mknod", "os.mknod", ("os.mknod",)),
-    ("_posixsubprocess", "fork_exec", "posix.fork_exec", ("subprocess._fork_exec",)),
-    ("_thread", "start_new_thread", "_thread.start_new_thread", ("_thread.start_new", "threading._start_new_thread")),
-)
-"""Functions that raise no audit event, not in every Python: where they are, the event that they raise from then on, and their other names."""
-_LATER = (
-    ("atexit", "register", 0, "func"),
-    ("signal", "signal", 1, "handler"),
-    ("weakref", "finalize.__init__", 2, "func"),
-    ("concurrent.futures.thread", "ThreadPoolExecutor.submit", 1, "fn"),
-)
-"""Functions that take one which is called later: its place among the arguments, and its name."""
-
 _number = object.__hash__
 """Returns a number that stands for an object while it lives; `id` raises an audit event each time."""
 
@@ -88,7 +73,7 @@ class LimitedCode:
             for name in ("exec_module", "create_module")
             if isinstance(function := getattr(loader, name), FunctionType)
         )
-        self._wrap_functions()
+        wrap_functions(self._carried)
         sys.addaudithook(self._hook())
 
     @contextmanager
@@ -310,47 +295,11 @@ class LimitedCode:
         self._mark(carry.__code__, cell)
         return carry
 
-    def _wrap_functions(self) -> None:
-        for module_name, name, event, others in _SILENT:
-            module = late_import(module_name)
-            wrapped = _announced(getattr(module, name), event)
-            setattr(module, name, wrapped)
-            for other in others:
-                place, _, other_name = other.rpartition(".")
-                if hasattr(late_import(place), other_name):
-                    setattr(late_import(place), other_name, wrapped)
-        for module_name, name, position, keyword in _LATER:
-            owner: Any = late_import(module_name)
-            *path, last = name.split(".")
-            for each in path:
-                owner = getattr(owner, each)
-            setattr(owner, last, self._limiting(getattr(owner, last), position, keyword))
-
-    def _limiting(self, function: Callable[..., Any], position: int, keyword: str) -> Callable[..., Any]:
-        """Return a function that gives another one's argument the limits of the code that calls it."""
-
-        def call(*args: Any, **named: Any) -> Any:
-            cell = self._actor(self._outside())[0]
-            if cell is not None and len(args) > position and callable(args[position]):
-                args = (*args[:position], self._carrier(args[position], cell), *args[position + 1 :])
-            elif cell is not None and callable(named.get(keyword)):
-                named[keyword] = self._carrier(named[keyword], cell)
-            return function(*args, **named)
-
-        late_import("functools").update_wrapper(call, function)
-        return call
+    def _carried(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function with the limits of the code that hands it on now."""
+        cell = self._actor(self._outside())[0]
+        return function if cell is None else self._carrier(function, cell)
 
 
 def _refuse(why: str) -> NoReturn:
     raise NotAllowedError(why)
-
-
-def _announced(function: Callable[..., Any], event: str) -> Callable[..., Any]:
-    """Return a function that raises an audit event before it calls another one."""
-
-    def call(*args: Any, **named: Any) -> Any:
-        sys.audit(event, *args)
-        return function(*args, **named)
-
-    late_import("functools").update_wrapper(call, function)
-    return call
