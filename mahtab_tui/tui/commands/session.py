@@ -262,7 +262,7 @@ def compact(work: Workspace, keep: str) -> None:
 @slash_command(
     "export",
     "Export",
-    "Write the session, or the code that made a variable, as a notebook, script, Markdown or page",
+    "Make a notebook, script, Markdown or page of the session, or of the code that made a variable",
     "Session",
     slash="export",
     argument="[VARIABLE] [FILE] [shown] [whole]",
