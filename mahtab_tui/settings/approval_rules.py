@@ -19,7 +19,7 @@ _ARGUMENT = re.compile(
     r"""\s*(?:(?P<keyword>[^\W\d]\w*)\s*=\s*)?(?P<value>\*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|-?\d+(?:\.\d+)?|True|False|None)\s*(?:,|$)""",
     re.DOTALL,
 )
-_ONE = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^;\n])+""")
+_ONE = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^;\n"'])++""")
 _LONGEST = 500
 """Characters of a rule."""
 _ANY = "*"
