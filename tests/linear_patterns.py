@@ -29,8 +29,8 @@ PIECES = (*"a0 \n\t\"'\\<`\x1b[(\r&", " \n", "a.", "a,", "_a", "- ", "> ", "&amp
 FIT = "a0 .-_\"'<>=\n\t\x1b[]()/;:@$%#!?,{}|&+*~^\\`A\x00é"
 
 NOT_HOSTILE = {
-    "mahtab_tui.agent.conversation": "_ELEMENT _ATTACHMENTS",
-    "mahtab_tui.agent.fitting": "_OUTPUT",
+    "mahtab_tui.agent.conversation": "_ELEMENT _ATTACHMENT _ATTACHMENTS",
+    "mahtab_tui.agent.fitting": "OUTPUT",
     "mahtab_tui.agent.seeing": "_ATTACHED",
     "mahtab_tui.llm.demo_reading": "_VARIABLES _CONTEXT _CODE _OUTPUT",
     "mahtab_tui.manual.pages": "_COMMENT _PICTURE _PAGE_LINK _RULE",
