@@ -65,7 +65,7 @@ def _chosen(name: str, always: set[str], steps: Sequence[Step], follow: Callable
 
 def _read(code: str) -> _Read:
     """Return the names that code reads; of code that is not plain Python, all words."""
-    tree = _parsed(code)
+    tree = parsed(code)
     if tree is None:
         words = set(_WORD.findall(code))
         return _Read(words, words)
@@ -78,7 +78,8 @@ def _names(tree: ast.AST) -> set[str]:
     return read | {node.target.id for node in ast.walk(tree) if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)}
 
 
-def _parsed(code: str) -> ast.AST | None:
+def parsed(code: str) -> ast.AST | None:
+    """Return the tree of a cell's code; None if it is not plain Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mahtab_tui.session.lasting_effects import effects_at, parsed, ways_around
+from mahtab_tui.bus.slicing import parsed
+from mahtab_tui.session.lasting_effects import effects_at, ways_around
 from mahtab_tui.session.names_in_code import Names
 from mahtab_tui.settings.approval_rules import UNKNOWN, Call, opened
 

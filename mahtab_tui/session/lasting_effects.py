@@ -6,9 +6,9 @@ It guards against surprises, not against malice: what it does not find is notice
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 
+from mahtab_tui.bus.slicing import parsed
 from mahtab_tui.session.names_in_code import Names
 
 _MODULES = frozenset(
@@ -83,17 +83,6 @@ def tools_of_searches(code: str) -> str:
     handed = [ast.unparse(tools) for node in ast.walk(tree) if (tools := _tools(node)) is not None] if tree is not None else []
     found = ", ".join(dict.fromkeys(handed))
     return found if len(found) <= _SHOWN else found[:_SHOWN] + "…"
-
-
-def parsed(code: str) -> ast.AST | None:
-    """Return the syntax tree of a cell; None if it is not plain Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
-            tree: ast.AST = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-            return tree
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _tools(node: ast.AST) -> ast.expr | None:
