@@ -106,19 +106,19 @@ def test_rules_decide_about_code(rules: list[str], code: str, action: str) -> No
     assert verdict_of(rules_of(tuple(rules)), code).action == action
 
 
-def decided(rules: list[str], rights: Rights, kind: str, name: str, *arguments: object, folder: str = "/work") -> str:
+def decided(rules: list[str], rights: Rights, kind: str, name: str, *arguments: object, folder: str = "/home/me") -> str:
     return decision_on(rules_of(tuple(rules)), rights, kind, effect_call(name, arguments), folder)[0]
 
 
 def test_an_effect_is_decided_by_rules_then_by_what_the_code_was_allowed() -> None:
     asks, to_out = Rights(), Rights(grants=(Grant("files", "out/*"),))
-    assert decided([], asks, "files", "open", "/work/x", "w") == "ask"
-    assert decided([], to_out, "files", "open", "/work/out/x", "w") == "allow"
-    assert decided([], to_out, "files", "open", "/work/out/../x", "w") == "ask"
-    assert decided([], to_out, "files", "os.rename", "/work/out/x", "/etc/x") == "ask"
+    assert decided([], asks, "files", "open", "/home/me/x", "w") == "ask"
+    assert decided([], to_out, "files", "open", "/home/me/out/x", "w") == "allow"
+    assert decided([], to_out, "files", "open", "/home/me/out/../x", "w") == "ask"
+    assert decided([], to_out, "files", "os.rename", "/home/me/out/x", "/etc/x") == "ask"
     assert decided([], to_out, "connections", "socket.connect", ["a", 1]) == "ask"
-    assert decided(['allow: open("out/*", "w")'], asks, "files", "open", "/work/out/x", "w") == "allow"
-    assert decided(['allow: open("out/*", "w")'], asks, "files", "open", "/work/x", "w") == "ask"
+    assert decided(['allow: open("out/*", "w")'], asks, "files", "open", "/home/me/out/x", "w") == "allow"
+    assert decided(['allow: open("out/*", "w")'], asks, "files", "open", "/home/me/x", "w") == "ask"
     assert decided(["deny: os.system(*)"], Rights("approved"), "programs", "os.system", "ls") == "refuse"
     assert decided(["ask: os.system(*)"], Rights("allow"), "programs", "os.system", "ls") == "ask"
     assert decided(["ask: os.system(*)"], Rights("approved"), "programs", "os.system", "ls") == "allow"
