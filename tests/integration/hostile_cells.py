@@ -9,6 +9,7 @@ LATER = "import asyncio, gc; await asyncio.sleep(0.05); gc.collect(); str(1); pr
 HELD_BY_WHAT_THEY_DO = {
     # files
     "plain open": "open(P, 'w')",
+    "code of eval for later": "later = eval(\"(open(P, 'w') for _ in [1])\")",
     "append": "open(Q, 'a').write('x')",
     "read and write": "open(Q, 'r+').truncate()",
     "exclusive": "open(P, 'xb')",
