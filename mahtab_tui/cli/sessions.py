@@ -9,19 +9,24 @@ import typer
 
 from mahtab_tui.cli.printing import fail, need_folder, say
 
-sessions_app = typer.Typer(help="List the sessions that are open on a screen, and those that can be resumed; delete one.")
+sessions_app = typer.Typer(help="List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them.")
+AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
+
+NEWEST = 50
+"""Sessions that are printed unless more are wanted."""
 
 
 @sessions_app.callback(invoke_without_command=True)
 def list_all(
     context: typer.Context,
-    all_projects: Annotated[bool, typer.Option("--all", help="The sessions of every folder")] = False,
+    all_projects: AllProjects = False,
+    limit: Annotated[int, typer.Option(metavar="N", help="List only the newest N", min=1)] = NEWEST,
 ) -> None:
-    """List the sessions that are open on a screen, and those that can be resumed; delete one."""
+    """List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
+    from mahtab_tui.cli.found_sessions import saved_sessions
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
-    from mahtab_tui.store.resume import describe_sessions
 
     need_folder()
     try:
@@ -35,8 +40,32 @@ def list_all(
     if running:
         typer.echo("Saved:")
 
-    for line in describe_sessions(None if all_projects else Path.cwd()):
+    for line in saved_sessions(None if all_projects else Path.cwd(), limit):
         say(line)
+
+
+@sessions_app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="All of them must be in one entry; the last one may be a beginning")],
+    all_projects: AllProjects = False,
+    limit: Annotated[int, typer.Option(metavar="N", help="Print only the newest N", min=1)] = NEWEST,
+) -> None:
+    """Find sessions by what was said and run in them. Exit codes: 0 found, 1 nothing was found."""
+    from mahtab_tui.cli.found_sessions import print_hits
+
+    need_folder()
+    print_hits(" ".join(words), None if all_projects else Path.cwd(), limit)
+
+
+@sessions_app.command()
+def rename(
+    session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="What lists show of it")],
+) -> None:
+    """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
+    from mahtab_tui.cli.found_sessions import give_title
+
+    give_title(session, title)
 
 
 @sessions_app.command("rm")
@@ -52,7 +81,9 @@ def remove(
     try:
         row = find_session(session, None)
         if not yes:
-            typer.confirm(f'Delete the session "{one_line(row.name)}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True)
+            typer.confirm(
+                f'Delete the session "{one_line(row.heading or row.name)}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True
+            )
         remove_session(row)
     except (NoSession, StoreError) as error:
         fail(str(error), 1)

@@ -14,12 +14,17 @@ _WAL, _SHM = "-wal", "-shm"
 """Files that SQLite keeps beside a database: the write-ahead log and its index."""
 
 
-def is_damage(error: Exception) -> bool:
+def is_damage(error: BaseException | None) -> bool:
     """Return whether the file's content is wrong, not just its use at the moment (locked, full, not permitted)."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     )
+
+
+def is_damage_of_index(error: BaseException | None) -> bool:
+    """Return whether only the index of words is wrong, which can be made anew from the records."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:

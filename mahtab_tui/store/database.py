@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.store.damage import file_identity, is_damage, set_aside
+from mahtab_tui.store.damage import file_identity, is_damage, is_damage_of_index, set_aside
 from mahtab_tui.store.encoding import readable
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the tables (`user_version`)."""
 
 WAIT = 0.5
@@ -31,7 +31,15 @@ create table if not exists partial (
     session text not null, key text not null, time real not null, tag text not null, attrs text not null, text text not null,
     primary key (session, key)
 );
+create table if not exists digest (
+    number integer primary key, session text not null unique, upto integer, records integer not null default 0,
+    size integer not null default 0, title text not null default '', model text not null default '', cost real not null default 0,
+    private integer not null default 0
+);
 """
+
+_INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
+"""What was said and run, as words only (`store.digest` makes them): for finding records, not for reading them."""
 
 
 @contextlib.contextmanager
@@ -44,6 +52,8 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
     try:
         yield
     except (sqlite3.Error, OverflowError) as error:
+        if is_damage_of_index(error):
+            raise StoreError("The index of what was said in the sessions is damaged; it is made anew.") from error
         if is_damage(error):
             raise StoreError(_without_damaged(path, identity)) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
@@ -99,6 +109,19 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("pragma synchronous = normal")
     if version < SCHEMA:
         connection.executescript(f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;")
+        make_index(connection)
+
+
+def make_index(connection: sqlite3.Connection) -> bool:
+    """Create the index of words if it is missing; returns whether this SQLite can use it. Raises `sqlite3.Error`."""
+    try:
+        connection.execute(_INDEX)
+        connection.execute("select rowid from said where rowid = 0")
+    except sqlite3.OperationalError as error:
+        if "no such module" in str(error):
+            return False
+        raise
+    return True
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
+from mahtab_tui.store.claim import HeldElsewhere, claim, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, delete_session, fork_session, list_sessions, load_records, records_of
+from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, StoreError, delete_session, fork_session, list_sessions, load_records, records_of
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
@@ -42,11 +41,18 @@ def new_id() -> str:
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
     """Find a session by the beginning of its id; None for the last one, of a project or of all. Raises `NoSession`."""
+    folder = None if project is None else str(project)
     try:
-        rows = list_sessions(database(), None if project is None else str(project))
+        rows = list_sessions(database(), folder, begins=session or "", limit=1 if session is None else ALL)
+        nothing = not rows and not list_sessions(database(), folder, limit=1)
     except StoreError as error:
         raise NoSession(str(error)) from None
-    return _chosen(rows, session)
+    if nothing:
+        raise NoSession("There is no session to resume.")
+    if session is not None and len(rows) != 1:
+        count = f"{len(rows)} sessions" if rows else "no session"
+        raise NoSession(f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them.")
+    return rows[0]
 
 
 def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
@@ -104,32 +110,3 @@ def remove_session(row: SessionRow) -> None:
 
 def _notice(text: str, level: str = "info") -> Record:
     return Notice(text, level=level, time=time.time())
-
-
-def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:
-    if not rows:
-        raise NoSession("There is no session to resume.")
-    if session is None:
-        return rows[0]
-    matching = [row for row in rows if row.id.startswith(session)]
-    if len(matching) != 1:
-        count = "no session" if not matching else f"{len(matching)} sessions"
-        raise NoSession(f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them.")
-    return matching[0]
-
-
-def describe_sessions(project: Path | None) -> Iterator[str]:
-    """Return one line for each session, the newest first."""
-    try:
-        rows = list_sessions(database(), None if project is None else str(project))
-    except StoreError as error:
-        yield str(error)
-        return
-    if not rows:
-        yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
-    open_now = held()
-    for row in rows:
-        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
-        holder = open_now.get(row.id)
-        where = "" if holder is None else f"  (open: {holder.sentence_part()})"
-        yield f"{row.id}  {day}  {row.records:>6} records  {row.name}  {row.first}{where}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import threading
 import time
@@ -12,14 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.codec import InvalidRecord
 from mahtab_tui.bus.handlers import SessionTakenOver, StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
-from mahtab_tui.store.damage import file_identity
+from mahtab_tui.store.damage import file_identity, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.digest import Digest, make_anew, opened
 from mahtab_tui.store.encoding import as_json, restored, stored
+from mahtab_tui.store.reading import StoredRow, decoded
 
 __all__ = [
     "RecordPage",
@@ -63,15 +64,21 @@ _COPY = (
 _COPIED = 500
 """Records to copy in one transaction, so that other programs can write in between."""
 
+SESSION_COLUMNS = (
+    "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
+    " session.first, digest.title, digest.model, digest.cost, digest.size"
+)
+_LIST = (
+    f"select {SESSION_COLUMNS} from (select rowid as place, * from session where (? is null or project = ?)"
+    " and substr(id, 1, length(?)) = ? order by last desc, rowid desc limit ?) as session"
+    " left join digest on digest.session = session.id order by session.last desc, place desc"
+)
+
 ALL = -1
 """As a limit of `load_records`."""
 
 _YEAR_10000 = 253_402_300_800.0
 """Seconds since the epoch, beyond which dates cannot be shown."""
-
-
-StoredRow = tuple[Any, Any, Any, Any]
-"""Time, tag, attributes and text of a record as stored, unchecked."""
 
 
 class SessionRow(NamedTuple):
@@ -86,6 +93,19 @@ class SessionRow(NamedTuple):
     records: int
     first: str
     """The beginning of the first question or cell."""
+    title: str = ""
+    """The first line of the first question, or what the user has renamed it to; empty before the first question."""
+    model: str = ""
+    """The short name of the model that answered last."""
+    cost: float = 0.0
+    """US dollars, as far as prices are known."""
+    size: int = 0
+    """Characters of all records as stored; 0 if they were not read yet."""
+
+    @property
+    def heading(self) -> str:
+        """The title, or what stands for it."""
+        return self.title or self.first
 
 
 class RecordPage(NamedTuple):
@@ -111,6 +131,8 @@ class SqliteStore:
         self._identity: tuple[int, int] | None = None
         """Of the open file."""
         self._begun = False
+        self._digest: Digest | None = None
+        """None while the file is not open."""
         self._surroundings: list[Record] = []
 
     def everything(self) -> list[Record]:
@@ -130,7 +152,7 @@ class SqliteStore:
                 return
             with self._writing() as connection:
                 for each in (*self._surroundings, record):
-                    connection.execute(_INSERT, (self.session, *_columns(each)))
+                    self._insert(connection, _columns(each), each)
                 connection.execute("update session set last = ? where id = ?", (record.time or time.time(), self.session))
                 if isinstance(record, records.UserChat | records.UserReplIn):
                     first = stored(" ".join(record.text[: 10 * _FIRST].split())[:_FIRST])
@@ -187,8 +209,10 @@ class SqliteStore:
                     if fresh:
                         self._begin(connection)
                     yield connection
-            except (sqlite3.Error, OverflowError, OSError, StoreError):
+            except (sqlite3.Error, OverflowError, OSError, StoreError) as error:
                 self._disconnect()
+                if is_damage_of_index(error):
+                    make_anew(self.path)
                 raise
         self._begun = True
 
@@ -197,32 +221,29 @@ class SqliteStore:
         now = time.time()
         row = (self.session, self._name, self._project, now, now)
         connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
+        self._digest = Digest(connection, self.session)
+        self._digest.begin()
         if not self._begun:
             for left in _left_over(connection, self.session):
-                connection.execute(_INSERT, (self.session, *(_columns(left) if isinstance(left, Record) else left)))
+                self._insert(connection, _columns(left) if isinstance(left, Record) else left, left if isinstance(left, Record) else None)
             connection.execute("delete from partial where session = ?", (self.session,))
+
+    def _insert(self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None) -> None:
+        """Write a record, and add it to the digest. record: None if it cannot be read."""
+        number = connection.execute(_INSERT, (self.session, *columns)).lastrowid
+        assert number is not None
+        assert self._digest is not None
+        self._digest.note(number, record, len(columns[2]) + len(columns[3]))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
-            self._connection = self._identity = None
+            self._connection = self._identity = self._digest = None
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
     return record.time or time.time(), record.tag, as_json(encode(record)), stored(record.text)
-
-
-def _record(row: StoredRow) -> Record | None:
-    """Return a record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
-    moment, tag, attrs, text = row
-    try:
-        values = json.loads(attrs)
-    except (ValueError, TypeError, RecursionError):
-        raise InvalidRecord("The attributes are not JSON.") from None
-    if not (isinstance(tag, str) and isinstance(moment, float)):
-        raise InvalidRecord("The tag or the time is missing.")
-    return decode(tag, restored(text), values, moment)
 
 
 def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | StoredRow]:
@@ -234,26 +255,38 @@ def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | St
 def _cut(row: StoredRow) -> Record | None:
     """Return the record of a stream that was cut off; None if it cannot be read."""
     try:
-        record = _record(row)
+        record = decoded(row)
     except InvalidRecord:
         return None
     return record.changed(cut=True) if isinstance(record, records.ReplOut | records.AssistantChat) else None
 
 
-def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
-    """Return the sessions of one project or of all, the newest first. Raises `StoreError`."""
+def list_sessions(path: Path, project: str | None = None, *, begins: str = "", limit: int = ALL) -> list[SessionRow]:
+    """Return the sessions of one project or of all, the newest first. Raises `StoreError`.
+
+    begins: only those whose id begins so. limit: how many, or `ALL`.
+    """
     if not path.exists():
         return []
-    query = (
-        "select id, name, project, started, last, (select count(*) from record where session = session.id), first from session"
-        " where ? is null or project = ? order by last desc, rowid desc"
-    )
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        rows = connection.execute(query, (project, project)).fetchall()
-    return [
-        SessionRow(restored(id), restored(name), restored(folder), _moment(started), _moment(last), records, restored(first))
-        for id, name, folder, started, last, records, first in rows
-    ]
+        return [session_row(row) for row in connection.execute(_LIST, (project, project, begins, stored(begins), limit))]
+
+
+def count_sessions(path: Path, project: str | None = None) -> int:
+    """Return the number of sessions of one project or of all. Raises `StoreError`."""
+    if not path.exists():
+        return 0
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        row = connection.execute("select count(*) from session where ? is null or project = ?", (project, project)).fetchone()
+    return int(row[0])
+
+
+def session_row(row: tuple[Any, ...]) -> SessionRow:
+    """Return a session from the columns `SESSION_COLUMNS`."""
+    id, name, folder, started, last, records, first, title, model, cost, size = row
+    known = float(cost) if isinstance(cost, int | float) else 0.0
+    first, title, model = (restored(each or "") for each in (first, title, model))
+    return SessionRow(restored(id), restored(name), restored(folder), _moment(started), _moment(last), records, first, title, model, known, size or 0)
 
 
 def _moment(value: object) -> float:
@@ -277,7 +310,7 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
     unreadable = 0
     for number, *row in reversed(rows):
         try:
-            record = _record(tuple(row))
+            record = decoded(tuple(row))
         except InvalidRecord:
             unreadable += 1
         else:
@@ -332,14 +365,19 @@ def records_of(path: Path, session: str, tag: str) -> list[Record]:
         ).fetchall()
     for row in rows:
         with contextlib.suppress(InvalidRecord):
-            found += [record] if (record := _record(row)) is not None else []
+            found += [record] if (record := decoded(row)) is not None else []
     return found
 
 
 def delete_session(path: Path, session: str) -> None:
-    """Delete a session. Raises `StoreError`."""
+    """Delete a session, from its end, in steps between which others can write. Raises `StoreError`."""
     if not path.exists():
         return
-    with as_sentences(path), contextlib.closing(connect(path)) as connection, transaction(connection):
-        for table, column in (("record", "session"), ("partial", "session"), ("session", "id")):
-            connection.execute(f"delete from {table} where {column} = ?", (session,))
+    more = True
+    with opened(path) as connection:
+        while more:
+            with transaction(connection):
+                more = Digest(connection, session).remove_step()
+                if not more:
+                    for table, column in (("partial", "session"), ("session", "id")):
+                        connection.execute(f"delete from {table} where {column} = ?", (session,))

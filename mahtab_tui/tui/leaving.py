@@ -46,8 +46,8 @@ class Leaving:
             self.row = LeaveRow(self._lost, self._app.get_key_display(quit_key) if quit_key else "The same key")
             self._app.screen.mount(self.row)
 
-    def go_to(self, session: str) -> None:
-        """Ask whether to leave this session for another one, which opens in its place."""
+    def go_to(self, session: str, *, back: str = "/branches") -> None:
+        """Ask whether to leave this session for another one, which opens in its place. back: the command that lists this one then."""
         from mahtab_tui.tui.screens.confirm import Confirm
 
         lost = self._lost()
@@ -58,7 +58,7 @@ class Leaving:
                 self._app.next_session = session
                 self._app.exit(0)
 
-        question = f"Switch to session {session}? This session is saved, and /branches comes back to it.{losing}"
+        question = f"Switch to session {session}? This session is saved, and {back} comes back to it.{losing}"
         self._app.push_screen(Confirm(question, yes="Switch", no="Stay"), chosen)
 
     def leave_by_code(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _LOOK = 1.0
 """Seconds between two checks whether another program has taken over the session."""
+
+_PAUSE_OF_READING = 4.0
+"""How much longer than each step to wait after it, while older sessions are read."""
 
 SMALLEST = (20, 5)
 """Columns and lines of the smallest terminal."""
@@ -129,6 +133,8 @@ def open_screen(
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
             app.call_after_first_picture(threading.Thread(target=_remove_leftovers, name="leftovers", daemon=True).start)
+            if not no_trace:
+                app.call_after_first_picture(threading.Thread(target=_read_sessions, args=(session,), name="digests", daemon=True).start)
 
             def last_words() -> None:
                 if draft := app.editor.text.strip():
@@ -256,6 +262,20 @@ def _remove_leftovers() -> None:
     from mahtab_tui.session.leftovers import remove_leftovers
 
     remove_leftovers()
+
+
+def _read_sessions(session: Session) -> None:
+    """Read the sessions of older versions into the index, slowly, so that nothing has to wait."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.store.damage import is_damage
+    from mahtab_tui.store.digest import catch_up
+    from mahtab_tui.store.resume import database
+
+    try:
+        catch_up(database(), math.inf, pause=_PAUSE_OF_READING)
+    except StoreError as error:
+        if is_damage(error.__cause__):  # what else may hinder it, a search tells
+            session.notice(str(error), "warning")
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:

@@ -57,7 +57,7 @@ def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(start
     screen.wait("kernel .*idle")
     screen.enter("print('num' + 'ber one')")
     screen.wait("damaged; it is")
-    screen.wait("is being saved again")
+    screen.wait("number one")
     assert screen.leave() == 0
     assert len(list(store.parent.glob("sessions.db.damaged-*"))) == 3
     start("--model", "demo", "--continue").wait("number one")

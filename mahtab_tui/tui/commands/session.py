@@ -289,6 +289,17 @@ def export(work: Workspace, typed: str) -> None:
         chosen(True)
 
 
+@command("sessions", "", "Sessions", "Search what was said and run in all sessions; read, resume, rename or delete one", "Session", slash="sessions")
+def sessions(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.sessions.screen import sessions_screen
+
+    def chosen(session: str | None) -> None:
+        if session is not None:
+            work.leaving.go_to(session, back="/sessions")
+
+    work.app.push_screen(sessions_screen(work.session), chosen)
+
+
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
 def clear(work: Workspace) -> None:
     work.panes.transcript.clear()

@@ -1,0 +1,92 @@
+"""Saved sessions on the command line: listed, searched and renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mahtab_tui.cli.printing import fail, say
+
+if TYPE_CHECKING:
+    from mahtab_tui.store.sqlite import SessionRow
+
+_CATCH_UP = 0.3
+"""Seconds for which a command reads sessions into the index at most, before it answers."""
+
+
+def saved_sessions(project: Path | None, limit: int) -> Iterator[str]:
+    """Return a line for each saved session, the newest first, and one about those beyond the limit."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.store.claim import held
+    from mahtab_tui.store.digest import catch_up
+    from mahtab_tui.store.resume import database
+    from mahtab_tui.store.sqlite import count_sessions, list_sessions
+
+    folder = None if project is None else str(project)
+    try:
+        catch_up(database(), _CATCH_UP)
+        rows = list_sessions(database(), folder, limit=limit)
+        count = count_sessions(database(), folder)
+    except StoreError as error:
+        yield str(error)
+        return
+    if not rows:
+        yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
+    open_now = held()
+    for row in rows:
+        holder = open_now.get(row.id)
+        yield _line(row) + ("" if holder is None else f"  (open: {holder.sentence_part()})")
+    if count > len(rows):
+        yield f"{count - len(rows):,} older ones are not listed: --limit {count} lists all."
+
+
+def _line(row: SessionRow) -> str:
+    from mahtab_tui.bus.sanitize import one_line
+    from mahtab_tui.store.describing import cost, day, size
+
+    about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
+    return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
+
+
+def print_hits(typed: str, project: Path | None, limit: int) -> None:
+    """Print the sessions that were found; ends the command with exit code 1 if there are none."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.bus.sanitize import one_line
+    from mahtab_tui.store.digest import catch_up
+    from mahtab_tui.store.finding import find_sessions
+    from mahtab_tui.store.resume import database
+
+    try:
+        catch_up(database(), _CATCH_UP)
+        found = find_sessions(database(), typed, None if project is None else str(project), limit=limit)
+    except StoreError as error:
+        fail(str(error), 1)
+    for hit in found.hits:
+        say(_line(hit.session))
+        if hit.excerpt:
+            say(f"          {one_line(hit.excerpt)}")
+    if found.more:
+        say("There are more: add words, or give a larger --limit.")
+    if found.behind:
+        say(f"{found.behind:,} sessions are not in the index yet, so not all of what they hold was searched. Search again later.")
+    if found.note:
+        say(found.note)
+    if not found.hits:
+        fail("Nothing was found." if project is None else "Nothing was found in this folder's sessions. --all searches those of every folder.", 1)
+
+
+def give_title(session: str, title: str) -> None:
+    """Give a session another title; ends the command with exit code 1 if that fails."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.store.digest import rename_session, title_of
+    from mahtab_tui.store.resume import NoSession, database, find_session
+
+    if not title_of(title):
+        fail("A title needs at least one letter.")
+    try:
+        row = find_session(session, None)
+        rename_session(database(), row.id, title)
+    except (NoSession, StoreError) as error:
+        fail(str(error), 1)
+    say(f"The session {row.id} is now called: {title_of(title)}")

@@ -1,0 +1,60 @@
+"""Reads a part of a session for a preview."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.left_out import LeftOut, entry_of
+from mahtab_tui.bus.records import Record
+from mahtab_tui.store.database import as_sentences, connect
+from mahtab_tui.store.digest import shortened
+from mahtab_tui.store.reading import readable_record
+
+SHOWN = 300
+"""Records that a preview shows."""
+LONGEST = 50_000
+"""Characters of an output that it shows."""
+PRIVATE = "# This cell uses a private variable, so it is left out."
+
+_COUNT = "select count(*) from record where session = ?"
+_PAGE = "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
+_MARKS = "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
+
+
+def preview(path: Path, session: str, place: int = 0) -> list[Record]:
+    """Return the last records of a session, or those around the one at a place (from 1), without cells that use private variables.
+
+    Those that cannot be read are counted in a notice. Raises `StoreError`.
+    """
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        (count,) = connection.execute(_COUNT, (session,)).fetchone()
+        first = max(0, min(count - SHOWN, place - SHOWN // 2 if place else count))
+        rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
+        marks = [readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))]
+    found = [_shortened(record) for record in rows if record is not None]
+    left_out = LeftOut()
+    for record in (*found, *(mark for mark in marks if mark is not None)):
+        left_out.fold(record)
+    shown = [kept for record in found if (kept := _without_private(record, left_out)) is not None]
+    notices = [records.Notice(f"{first:,} earlier records are not shown here.")] if first else []
+    if unreadable := rows.count(None):
+        shown.append(records.Notice(f"{unreadable:,} records cannot be read.", level="warning"))
+    return [*notices, *shown]
+
+
+def _shortened(record: Record) -> Record:
+    if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
+        return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
+    return record
+
+
+def _without_private(record: Record, left_out: LeftOut) -> Record | None:
+    if isinstance(record, records.Display) and record.cell is not None:
+        return None if left_out.held_back(f"cell {record.cell}") else record
+    if isinstance(record, records.Namespace):
+        return None
+    if not left_out.held_back(entry_of(record)):
+        return record
+    return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

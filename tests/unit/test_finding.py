@@ -1,0 +1,308 @@
+"""Sessions are found by what was said and run in them, whatever was typed and whatever is in the file."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.records import Record
+from mahtab_tui.store import database, finding
+from mahtab_tui.store.digest import STEP, catch_up, rename_session, words
+from mahtab_tui.store.finding import find_sessions
+from mahtab_tui.store.preview import preview
+from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions
+from tests.unit.sqlite_sessions import spoil
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "sessions.db"
+
+
+def cell(number: int, code: str, output: str = "", *, private: tuple[str, ...] | None = None) -> list[Record]:
+    at = 1000.0 + number
+    return [
+        records.UserReplIn(code, cell=number, time=at),
+        records.UserReplOut(output, cell=number, status="ok", private=private, time=at),
+    ]
+
+
+def save(path: Path, session: str, *said: Record, project: str = "/p") -> None:
+    store = SqliteStore(path, session, name="n", project=project)
+    for record in said:
+        store.append(record)
+    store.close()
+
+
+def question(text: str, turn: int = 1, at: float = 1.0) -> Record:
+    return records.UserChat(text, turn=turn, time=at)
+
+
+def found(path: Path, typed: str, project: str | None = None) -> list[str]:
+    return [hit.session.id for hit in find_sessions(path, typed, project).hits]
+
+
+def index_rows(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    (count,) = connection.execute("select count(*) from said_docsize").fetchone()
+    connection.close()
+    return int(count)
+
+
+def test_every_kind_of_entry_is_found_at_once(path: Path) -> None:
+    save(path, "asked", question("How is the Weather?"), records.AssistantChat("Rather foggy.", turn=1, step=0, party="m", time=2.0))
+    save(path, "ran", *cell(1, "frame = read_csv('storms.csv')", "3 hurricanes\n"))
+    assert found(path, "weather") == ["asked"]
+    assert found(path, "FOGGY") == ["asked"]
+    assert found(path, "storms read_csv") == ["ran"]
+    assert found(path, "hurric") == ["ran"]
+    assert found(path, "hurric 3") == []
+    assert found(path, "weather hurricanes") == []
+    assert found(path, "nothing") == []
+    [hit] = find_sessions(path, "hurric").hits
+    assert hit.excerpt == "3 hurricanes"
+    assert (hit.session.project, hit.session.records, hit.place) == ("/p", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("Größe in Zürich", "GROSSE zur"),
+        ("naïve café", "naive cafe\u0301"),
+        ("\x1b[31mred\x1b[0mdish", "reddish"),
+        ("a\0nul", "anul"),
+        ("lone \ud800 surrogate", "surrogate lone"),
+        ("日本語の表", "本語"),
+        ("df.groupby('Month').sum()", "groupby month sum"),
+        ("x" * 300, "x" * 300),
+        ("ﬁne ½", "fine"),
+    ],
+)
+def test_words_are_found_in_any_script_case_and_form(path: Path, text: str, typed: str) -> None:
+    save(path, "s", question(text))
+    save(path, "other", question("something else"))
+    assert found(path, typed) == ["s"]
+
+
+HOSTILE = [
+    '"',
+    "*",
+    "NEAR(a b)",
+    "a AND",
+    "NOT b",
+    "text:a",
+    "{text}: a",
+    "^a",
+    "a + b",
+    "'; drop table record; --",
+    "-a",
+    "(",
+    "\ud800",
+    "%",
+    "_",
+]
+
+
+@pytest.mark.parametrize("typed", HOSTILE)
+def test_what_is_typed_is_never_a_query_of_its_own(path: Path, typed: str) -> None:
+    save(path, "s", question("near not and text a b drop table record"))
+    hits = found(path, typed)
+    assert hits == (["s"] if words(typed).strip() else [])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(typed=st.text(st.characters(), max_size=40))
+def test_any_text_finds_itself(tmp_path_factory: pytest.TempPathFactory, typed: str) -> None:
+    path = tmp_path_factory.mktemp("any") / "sessions.db"
+    save(path, "s", question(typed))
+    assert found(path, typed) == (["s"] if words(typed).strip() else [])
+
+
+def test_the_newest_come_first_and_those_beyond_the_limit_are_told(path: Path) -> None:
+    for number in range(5):
+        save(path, f"s{number}", question("apples", at=float(number)), question("apples", 2, at=10.0 + (7 * number) % 5))
+    outcome = find_sessions(path, "apples", limit=3)
+    assert len(outcome.hits) == 3
+    assert outcome.more
+    assert [hit.session.last for hit in outcome.hits] == sorted((hit.session.last for hit in outcome.hits), reverse=True)
+    whole = find_sessions(path, "apples")
+    assert [hit.session.id for hit in whole.hits] == [row.id for row in list_sessions(path)]
+    assert not whole.more
+
+
+def test_a_folder_has_its_own(path: Path) -> None:
+    save(path, "here", question("apples"), project="/here")
+    save(path, "there", question("apples"), project="/there")
+    assert found(path, "apples", "/there") == ["there"]
+    assert found(path, "there") == ["there"]  # by the folder's name
+
+
+def test_the_title_is_the_first_questions_first_line_until_it_is_renamed(path: Path) -> None:
+    save(path, "s", *cell(1, "import pandas"), question("\n  Which   month\x1b[1m?\nIn short."), question("And then?", 2))
+    [row] = list_sessions(path)
+    assert (row.title, row.heading) == ("Which month?", "Which month?")
+    rename_session(path, "s", "Sales\nof the year")
+    assert list_sessions(path)[0].title == "Sales"
+    assert found(path, "sales") == ["s"]
+    rename_session(path, "s", "Profits")
+    assert (found(path, "sales"), found(path, "profits"), found(path, "month")) == ([], ["s"], ["s"])
+    save(path, "s", question("later", 3))
+    assert list_sessions(path)[0].title == "Profits"
+
+
+def test_a_session_without_questions_is_called_by_its_first_cell(path: Path) -> None:
+    save(path, "s", *cell(1, "first = 1"), *cell(2, "second = 2"))
+    assert list_sessions(path)[0].heading == "first = 1"
+
+
+def test_model_cost_and_size_are_known_without_reading_the_records(path: Path) -> None:
+    said = [
+        question("q"),
+        records.AssistantChat("a", turn=1, step=0, party="haiku", time=1.0),
+        records.Usage(model="claude", cost=0.25, turn=1, time=1.0),
+        records.Usage(model="claude", cost=None, turn=1, time=1.0),
+        records.Usage(model="claude", cost=0.5, turn=1, time=1.0),
+    ]
+    save(path, "s", *said)
+    [row] = list_sessions(path)
+    assert (row.model, row.cost, row.records) == ("haiku", 0.75, 5)
+    assert row.size > 50
+
+
+def test_deleting_a_session_leaves_nothing_of_it_in_the_index(path: Path) -> None:
+    save(path, "kept", question("apples"))
+    rows = index_rows(path)
+    many = [record for number in range(STEP) for record in cell(number, f"pears{number}", f"plums {number}")]
+    save(path, "gone", question("apples"), *many, question("grapes", 2))
+    rename_session(path, "gone", "Cherries")
+    assert found(path, "plums 77") == found(path, "cherries") == ["gone"]
+    delete_session(path, "gone")
+    assert index_rows(path) == rows
+    connection = sqlite3.connect(path)
+    connection.execute("create virtual table temp.terms using fts5vocab(main, said, row)")
+    left = {term for (term,) in connection.execute("select term from terms")}
+    assert left == set(words("kept n p apples").split())
+    assert connection.execute("select count(*) from record").fetchone() == (1,)
+    connection.close()
+    save(path, "new", question("bananas"))  # it may have the number of the deleted one
+    assert found(path, "apples") == ["kept"]
+
+
+def without_digests(path: Path) -> None:
+    """Make a file as an older version has written it."""
+    for statement in ("drop table said", "drop table digest", "pragma user_version = 1"):
+        spoil(path, statement)
+
+
+def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for session in ("a", "b"):
+        save(path, session, question(f"apples {session}"), *(record for number in range(150) for record in cell(number, f"x{number}")))
+    without_digests(path)
+    assert [(row.heading, row.size) for row in list_sessions(path)] == [("apples b", 0), ("apples a", 0)]
+    outcome = find_sessions(path, "apples")
+    assert (outcome.hits, outcome.behind) == ([], 2)
+    assert catch_up(path, 0.0) == 2
+    save(path, "a", question("pears", 2))  # not in the index before what came earlier
+    assert found(path, "pears") == []
+    ticks = iter([0.0] * 4 + [100.0] * 100)
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
+    assert catch_up(path, 1.0) == 2
+    monkeypatch.undo()
+    assert catch_up(path, 60.0) == 0
+    assert sorted(found(path, "apples")) == ["a", "b"]
+    assert found(path, "pears") == ["a"]
+    assert sorted(row.title for row in list_sessions(path)) == ["apples a", "apples b"]
+    save(path, "a", question("plums", 3))
+    assert found(path, "plums") == ["a"]
+
+
+def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
+    save(path, "s", question("apples"))
+    fork_session(path, "s", "copy")
+    assert find_sessions(path, "apples").behind == 1
+    assert catch_up(path, 60.0) == 0
+    assert sorted(found(path, "apples")) == ["copy", "s"]
+
+
+def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path: Path) -> None:
+    private = records.Private(name="salaries", private=True, cells=(1,), time=5.0)
+    save(
+        path,
+        "s",
+        *cell(1, "salaries = load()", "51234 euros"),
+        *cell(2, "other = 'visible'"),
+        private,
+        *cell(3, "salaries.sum()", "987654", private=("salaries",)),
+    )
+    assert found(path, "51234") == []
+    assert found(path, "987654") == []
+    assert found(path, "salaries") == []
+    assert found(path, "visible") == ["s"]
+    shown = "\n".join(record.text for record in preview(path, "s"))
+    assert "visible" in shown
+    assert not any(text in shown for text in ("51234", "987654", "load()"))
+    save(path, "s", records.Private(name="salaries", private=False, time=6.0))
+    assert found(path, "51234") == ["s"]
+
+
+def test_long_outputs_are_in_the_index_with_their_beginning_and_end(path: Path) -> None:
+    save(path, "s", *cell(1, "go()", f"alpha {'filler ' * 100_000} middle {'filler ' * 100_000} omega"))
+    assert (found(path, "alpha"), found(path, "omega"), found(path, "middle")) == (["s"], ["s"], [])
+
+
+def test_without_a_full_text_index_the_records_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("store.digest", "store.finding"):
+        monkeypatch.setattr(f"mahtab_tui.{name}.make_index", lambda connection: False)
+    monkeypatch.setattr(database, "_INDEX", "create virtual table said using fts99(text)")
+    save(path, "s", question("Some apples"), *cell(1, "x", "51234"), records.Private(name="x", private=True, cells=(1,), time=5.0))
+    assert catch_up(path, 1.0) == 0
+    assert found(path, "some appl") == ["s"]
+    assert found(path, "51234") == []
+    assert find_sessions(path, "apples").note == ""
+    monkeypatch.setattr(finding, "SECONDS", -1.0)
+    assert "no full-text index" in find_sessions(path, "apples").note
+    assert list_sessions(path)[0].heading == "Some apples"
+    rename_session(path, "s", "Fruit")
+    assert list_sessions(path)[0].heading == "Fruit"
+    delete_session(path, "s")
+    assert list_sessions(path) == []
+    monkeypatch.undo()
+    save(path, "later", question("pears"))
+    assert found(path, "pears") == ["later"]
+
+
+@pytest.mark.parametrize("then", ["search", "write", "delete"])
+def test_a_damaged_index_is_made_anew_and_the_sessions_stay(path: Path, then: str) -> None:
+    save(path, "s", question("apples"))
+    spoil(path, "update said_data set block = zeroblob(3) where id > 10")
+    spoil(path, "update said_data set block = x'00000000ffffffffffffffffff' where id = 10")
+    acts: dict[str, Callable[[], object]] = {
+        "search": lambda: found(path, "apples"),
+        "write": lambda: save(path, "s", question("pears", 2)),
+        "delete": lambda: delete_session(path, "s"),
+    }
+    with pytest.raises(StoreError, match=r"The index of what was said in the sessions is damaged; it is made anew\."):
+        acts[then]()
+    assert catch_up(path, 60.0) == 0
+    assert found(path, "apples") == ["s"]
+    assert [row.id for row in list_sessions(path)] == ["s"]
+    assert not [file for file in path.parent.iterdir() if "damaged" in file.name]
+
+
+def test_unreadable_records_are_counted(path: Path) -> None:
+    save(path, "s", question("apples"), question("pears", 2))
+    spoil(path, "update record set attrs = '{', text = x'ff00fe' where number = 1")
+    spoil(path, "update session set first = x'ff', name = 5")
+    spoil(path, "update digest set title = x'ff', cost = 'much', model = 7, size = 'x'")
+    assert found(path, "pears") == ["s"]
+    assert preview(path, "s")[-1].text == "1 records cannot be read."
+    assert found(path, "apples") == ["s"]
+    delete_session(path, "s")
