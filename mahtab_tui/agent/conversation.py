@@ -10,13 +10,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.fitting import with_short_outputs
 from mahtab_tui.agent.host import EarlierMessage
-from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, answer_entry, cell_entry, question_entry, tool_entry
+from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, answer_entry, cell_entry, place_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
 
-_ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?", re.DOTALL)
-"""A record of a cell or of a tool call. Output cannot imitate one, because it is defused."""
-_OF = re.compile(r" (cell|call)=\"([\d.]+)\"")
+_ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool|notebook-cell)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?", re.DOTALL)
+"""A record of a cell, a tool call or a cell of a notebook. Output cannot imitate one, because it is defused."""
+_OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
+_NUMBERED = {"cell": cell_entry, "place": place_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _VARIABLE_LINES = re.compile(r"(?<=^<variables>\n).*?(?=\n</variables>$)", re.DOTALL | re.MULTILINE)
 _ATTACHMENT = re.compile(r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL)
@@ -145,7 +146,7 @@ def _without_cells(text: str, left_out: LeftOut) -> str:
 
     def keep(element: re.Match[str]) -> str:
         of = _OF.search(element[2])
-        entry = "" if of is None else cell_entry(int(of[2])) if of[1] == "cell" else tool_entry(of[2])
+        entry = "" if of is None else tool_entry(of[2]) if of[1] == "call" else _NUMBERED[of[1]](int(of[2]))
         if not entry or entry not in left_out:
             return _told_element(element, entry, left_out)
         taken.append(entry)

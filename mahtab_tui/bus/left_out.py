@@ -34,6 +34,11 @@ def tool_entry(call: str | None) -> str:
     return "" if call is None else f"tool {call}"
 
 
+def place_entry(place: int) -> str:
+    """Return the name of a cell of the notebook that the user has opened."""
+    return f"place {place}"
+
+
 def entry_of(record: Record) -> str:
     """Return the name of the entry to which a record belongs; empty if the model does not get the record."""
     match record:
@@ -41,6 +46,8 @@ def entry_of(record: Record) -> str:
             return "" if record.cell is None else cell_entry(record.cell)
         case records.AssistantTool():
             return tool_entry(record.call)
+        case records.NotebookCell():
+            return place_entry(record.place)
         case records.UserChat():
             return question_entry(record.turn)
         case records.AssistantChat() | records.AssistantChatStream():
@@ -99,7 +106,7 @@ class LeftOut:
         """Return whether the last question or an answer to it is left out."""
         names: list[str] = []
         for name in reversed(list(self._entries)):  # a copy: other threads may add entries
-            names += [] if name.startswith(("cell ", "tool ")) else [name]
+            names += [] if name.startswith(("cell ", "tool ", "place ")) else [name]
             if name.startswith("question "):
                 break
         return any(name in self for name in names)

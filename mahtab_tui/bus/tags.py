@@ -44,6 +44,10 @@ UNDO = "user-undo"
 RESTORE = "restore"
 BRANCH = "branch"
 PLAN = "plan"
+NOTEBOOK_FILE = "notebook-file"
+NOTEBOOK_CELL = "notebook-cell"
+NOTEBOOK_OUTPUT = "notebook-output"
+NOTEBOOK_WRITTEN = "notebook-written"
 
 
 class Route(NamedTuple):
@@ -101,6 +105,11 @@ ROUTES: Mapping[str, Route] = {
     RESTORE: Route(display=True, prompt=True, store=True),
     BRANCH: Route(display=True, prompt=False, store=True),
     PLAN: Route(display=True, prompt=False, store=True),
+    NOTEBOOK_FILE: Route(display=True, prompt=True, store=True),
+    NOTEBOOK_CELL: Route(display=True, prompt=True, store=True),
+    # Of an earlier run, so they may be wrong now.
+    NOTEBOOK_OUTPUT: Route(display=True, prompt=False, store=True),
+    NOTEBOOK_WRITTEN: Route(display=True, prompt=False, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

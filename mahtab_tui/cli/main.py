@@ -25,6 +25,7 @@ from mahtab_tui.cli.skills import SkillsDir, skills_app
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
+    from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.session.loading import DataFile
 
 app = typer.Typer(
@@ -42,6 +43,9 @@ app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
 app.add_typer(sessions_app, name="sessions")
 Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
+
+CELLS = (".ipynb", ".py", ".md")
+"""Endings of files that are opened as cells, unless an option says that they become variables."""
 
 LATEST = "latest"
 BY_PROJECT = "."
@@ -73,6 +77,7 @@ def screen(
     continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
     load: Load = None,
+    cells: Annotated[list[Path] | None, typer.Option(hidden=True)] = None,
     json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
@@ -83,9 +88,12 @@ def screen(
     """You and a language model work in one live Python namespace. Without a command, opens the screen.
 
     mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder; --load PATH is the same.
+    mahtab-tui FILE.ipynb, FILE.py or FILE.md shows the file's cells, which can be run and saved.
     """
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, no_store, query, load, json, skills_dir, code_dir, max_usd, given)):
+        if any(
+            (model, approval, python, theme, resume, continue_, no_share, no_store, query, load, cells, json, skills_dir, code_dir, max_usd, given)
+        ):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
         return
@@ -93,13 +101,14 @@ def screen(
         if theme or resume or continue_ or no_share or no_store:
             fail("--query opens no screen: leave out --theme, --resume, --continue, --no-share and --no-store.")
         gc.enable()
-        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
+        ask(query, model, approval, python, [*(load or ()), *(cells or ())], skills_dir, code_dir, max_usd, given, json)
         return
     if no_store and (resume or continue_):
         fail("--no-store begins a session that is not saved: leave out --resume and --continue.")
     if json:
         fail("--json works only with --query or a command such as ask.")
     moved = leave_deleted_folder()
+    notebook = _notebook(cells or ())
     files = _opened(load)
     share = False if no_share or no_store else None
     settings = checked_settings(
@@ -144,7 +153,14 @@ def screen(
         try:
             raise typer.Exit(
                 open_screen(
-                    settings, process_kernel(settings), store=MemoryStore(), collector=collector, moved=moved, files=files, no_trace=True
+                    settings,
+                    process_kernel(settings),
+                    store=MemoryStore(),
+                    collector=collector,
+                    moved=moved,
+                    files=files,
+                    notebook=notebook,
+                    no_trace=True,
                 ).code
             )
         except KernelError as error:
@@ -162,6 +178,10 @@ def screen(
                 store, name, past = new_store(project)
         except NoSession as error:
             fail(str(error))
+        if notebook is None and past:
+            from mahtab_tui.cli.resume import notebook_of
+
+            notebook = notebook_of(past)
         keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
         try:
             closed = open_screen(
@@ -174,6 +194,7 @@ def screen(
                 collector=collector,
                 moved=moved,
                 files=files,
+                notebook=notebook,
             )
         except KernelError as error:
             fail(str(error))
@@ -182,7 +203,7 @@ def screen(
                 store.claim.release()
         if not closed.next_session:
             break
-        resume, continue_, files, moved = closed.next_session, False, [], ""
+        resume, continue_, files, notebook, moved = closed.next_session, False, [], None, ""
     if resume or continue_ or store.begun:
         from mahtab_tui.bus.sanitize import one_line
 
@@ -281,8 +302,25 @@ def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
     return files
 
 
+def _notebook(paths: Sequence[Path]) -> NotebookFile | None:
+    """Read the file whose cells are shown. Ends the command with a sentence if it cannot be."""
+    if not paths:
+        return None
+    if len(paths) > 1:
+        fail(f"Only one file can be opened as cells: {paths[0]} or {paths[1]}. --load FILE makes a variable of the other.")
+    from mahtab_tui.export.reading import CannotOpen, read_notebook
+
+    try:
+        return read_notebook(paths[0])
+    except CannotOpen as error:
+        fail(str(error))
+
+
 def _with_load(words: list[str]) -> list[str]:
-    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options."""
+    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options.
+
+    A notebook, a script or a Markdown file becomes ``--cells``.
+    """
     commands = typer.main.get_command(app)
     assert isinstance(commands, TyperGroup)
     with_value = {name for option in commands.params if not getattr(option, "is_flag", False) for name in option.opts}
@@ -303,7 +341,7 @@ def _with_load(words: list[str]) -> list[str]:
         if not os.path.lexists(path):
             near = difflib.get_close_matches(path, commands.commands, n=1)
             fail(f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands.")
-    return [*options, *(f"--load={path}" for path in paths)]
+    return [*options, *(f"--{'cells' if path.lower().endswith(CELLS) and not os.path.isdir(path) else 'load'}={path}" for path in paths)]
 
 
 def _with_optional_value(words: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 
 _TEXTS = ("text/markdown", "text/html")
-_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
+BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
 
 Author = Literal["user", "model", "agent"]
 
@@ -61,6 +61,8 @@ class Cell:
     undone: bool = False
     changes: dict[str, str] = field(default_factory=dict)
     """How it changed each name (`records.Change.change`)."""
+    place: int | None = None
+    """The cell of the opened notebook that it ran."""
 
     @property
     def entry(self) -> str:
@@ -157,7 +159,7 @@ class Conversation:
             return
         model = isinstance(record, records.AssistantReplIn)
         by: Author = "agent" if record.guest is not None else "model" if model else "user"
-        cell = Cell(record.cell, record.text, by, record.party or "you", record.turn)
+        cell = Cell(record.cell, record.text, by, record.party or "you", record.turn, place=record.place)
         self._cells[record.cell] = cell
         block = self._blocks.pop((record.turn, record.step, record.block), None) if record.block is not None else None
         if block is None:
@@ -167,7 +169,7 @@ class Conversation:
 
     def _display(self, record: records.Display) -> None:
         if record.cell is not None:
-            known = record.mime in _TEXTS or (record.mime in tags.PICTURES and _BASE64.fullmatch(record.data))
+            known = record.mime in _TEXTS or (record.mime in tags.PICTURES and BASE64.fullmatch(record.data))
             mime, data = (record.mime, record.data) if known else ("", "")
             self._displays.setdefault(record.cell, []).append(Output("display", record.text, mime, data))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import nbformat
 
 from mahtab_tui import __version__
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
+from mahtab_tui.export.reading import Node
 from mahtab_tui.export.selection import Selected
 
 METADATA = "mahtab"
@@ -19,31 +20,36 @@ _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _LEFT_OUT = "# This cell uses a private variable, so it is left out."
 
 
-Node = dict[str, Any]
-"""A part of a notebook, as its format has it."""
+METADATA_OF_NEW: Node = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+    "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "version": platform.python_version()},
+}
 
 
 def notebook(selected: Selected) -> Any:
     """Return the entries as a `NotebookNode` of nbformat 4.5. Ids of its cells are the same each time, so that versions can be compared."""
     about = {"version": 1, "program": f"mahtab-tui {__version__}", "session": selected.session, "title": selected.title}
-    metadata = {
-        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-        "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "version": platform.python_version()},
-        METADATA: about,
-    }
-    made = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(_cells(selected))})
+    metadata = {**METADATA_OF_NEW, METADATA: about}
+    made = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": list(cells(selected))})
     nbformat.validate(made)
     return made
 
 
-def _cells(selected: Selected) -> Iterable[Node]:
+def cells(selected: Selected, taken: Collection[str] = ()) -> Iterator[Node]:
+    """Return a cell for each entry. taken: ids that other cells of the notebook have."""
     ids: dict[str, int] = {}
     for entry in selected.entries:
         name = _ID.sub("-", entry.entry)[:40] or "text"
-        ids[name] = ids.get(name, 0) + 1
-        number = ids[name]
-        cell = _code_cell(entry, selected) if isinstance(entry, Cell) else _words_cell(entry)
-        yield {"id": name if number == 1 else f"{name}-{number}", "metadata": {METADATA: _about(entry, selected)}, **cell}
+        number = ids.get(name, 0) + 1
+        while _numbered(name, number) in taken:
+            number += 1
+        ids[name] = number
+        cell = code_cell(entry, selected) if isinstance(entry, Cell) else _words_cell(entry)
+        yield {"id": _numbered(name, number), "metadata": {METADATA: _about(entry, selected)}, **cell}
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
 
 
 def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
@@ -84,7 +90,8 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def _code_cell(cell: Cell, selected: Selected) -> Node:
+def code_cell(cell: Cell, selected: Selected) -> Node:
+    """Return a cell that ran: its type, source, number and outputs."""
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _LEFT_OUT, "execution_count": None, "outputs": []}
     outputs = [_output(output, cell.number) for output in selected.outputs(cell)]

@@ -22,10 +22,17 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     text = rendered(selected, path.suffix.lower())
     if not over and path.exists():
         raise FileExistsError(f"{path} already exists")
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}")
+    replace_file(path, text)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file in one step: others see the old one or the new one, whole. Raises `OSError`."""
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(draft, _mode(path))
         os.replace(draft, path)
     except BaseException:

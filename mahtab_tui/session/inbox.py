@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,7 +24,7 @@ class Item:
     party: str = ""
     """The agent that sent it; empty for the user."""
     work: Callable[[], None] | None = field(default=None, compare=False)
-    """Serves an agent's input; None for the user's, which the session serves."""
+    """Serves the input; None if the session serves it."""
     withdrawn: Callable[[], None] | None = field(default=None, compare=False)
     """Called when the input is cancelled."""
 
@@ -48,9 +48,19 @@ class Inbox:
         with self._changed:
             item = Item(next(self._numbers), mode, text)
             entered(item.id)
-            first = next((place for place, waiting in enumerate(self._items) if waiting.party), len(self._items))
-            self._enter(first, item)
+            self._enter(self._first_of_agents, item)
         return item.id
+
+    def put_cells(self, cells: Sequence[tuple[str, Callable[[], None]]], entered: Callable[[list[int]], None]) -> None:
+        """Add cells of the user, each with the function that runs it. entered: called with their ids before anybody can take one."""
+        with self._changed:
+            items = [Item(next(self._numbers), "python", code, work=work) for code, work in cells]
+            entered([item.id for item in items])
+            self._enter(self._first_of_agents, *items)
+
+    @property
+    def _first_of_agents(self) -> int:
+        return next((place for place, waiting in enumerate(self._items) if waiting.party), len(self._items))
 
     def put_for(self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]) -> tuple[int, int]:
         """Add a cell of an agent at the end; returns its id and the number of cells before it."""
@@ -60,8 +70,8 @@ class Inbox:
             self._enter(len(self._items), item)
         return item.id, before
 
-    def _enter(self, place: int, item: Item) -> None:
-        self._items.insert(place, item)
+    def _enter(self, place: int, *items: Item) -> None:
+        self._items[place:place] = items
         self._changed.notify_all()
         self._tell()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
@@ -13,7 +12,7 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.code_help import Completions, Explanation
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
@@ -47,9 +46,12 @@ from mahtab_tui.system.exporting import traces_go_to
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
+    from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.hooks import Hooks
+    from mahtab_tui.session.kernel_control import KernelControl
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.plans import Plans
     from mahtab_tui.session.server_calls import ServerCalls
 
@@ -76,10 +78,12 @@ class Session:
         name: str = "",
         past: Sequence[Record] = (),
         files: Sequence[DataFile] = (),
+        notebook: NotebookFile | None = None,
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
         """past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
+        notebook: a file whose cells are shown and can be run.
 
         by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
         and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
@@ -145,6 +149,12 @@ class Session:
             servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
         served = (self.log, face, self.secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
         self.host = SessionKernelHost(*served, self.kernel, self.approvals, reads_input=not by_program)
+        self.notebook: Notebook | None = None
+        if notebook is not None:
+            from mahtab_tui.session.notebooks import Notebook
+
+            self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, past)
+            self.log.addHandler(self.notebook)
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
     def start(self) -> None:
@@ -154,6 +164,8 @@ class Session:
         for sentence in self.settings.held_back:
             self.notice(sentence, "warning")
         self.knowledge.start()
+        if self.notebook is not None:
+            self.notebook.start()
         self._cell_thread.start()
         self.agent.start()
 
@@ -226,14 +238,6 @@ class Session:
         """Pin an entry to the top of the transcript, or unpin it."""
         emit(self.log, records.Pin(entry=entry, pinned=pinned))
 
-    def mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, on a thread, or take the mark away."""
-
-        def work() -> None:
-            self.private.mark(name, private)
-
-        self._on_thread("Nothing was marked", work)
-
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Submit an input in place of an earlier one, which is removed from the model's conversation with all after it. The namespace stays.
 
@@ -285,44 +289,12 @@ class Session:
         else:
             self.agent.compact(keep)
 
-    def redo(self) -> None:
-        """Take the last undo back, on a thread; errors become notices."""
+    @cached_property
+    def kernel_control(self) -> KernelControl:
+        """What the user does with the kernel itself; loaded when it is first wanted."""
+        from mahtab_tui.session.kernel_control import KernelControl
 
-        def work() -> None:
-            self.undo.redo()
-
-        self._on_thread("Nothing was redone", work)
-
-    def kill_kernel(self) -> None:
-        """Kill the kernel and start a new one, on a thread; errors become notices."""
-        self._on_thread("The kernel could not be killed", self.kernel.kill)
-
-    def reset(self) -> None:
-        """Start over with an empty namespace; the conversation stays."""
-
-        def work() -> None:
-            self.kernel.reset()
-            self.cells.forget()
-            self.keeping.forget()
-
-        self._on_thread("The kernel could not be reset", work)
-
-    def activate(self, python: str) -> None:
-        """Go on with another interpreter, into which the saved variables come back."""
-
-        def work() -> None:
-            self.keeping.save(_PATIENCE)
-            self.kernel.activate(python)
-            self.cells.forget()
-            self.keeping.begin()
-
-        self._on_thread("The interpreter stays as it was", work)
-
-    def change_directory(self, path: str) -> None:
-        def work() -> None:
-            self.notice(f"The working directory is {self.kernel.change_directory(path)} now.")
-
-        self._on_thread("The working directory stays as it was", work)
+        return KernelControl(self.log, self.kernel, self.cells, self.keeping, self.undo, self.private)
 
     # Settings
 
@@ -415,12 +387,3 @@ class Session:
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Show the user a message in the transcript."""
         emit(self.log, records.Notice(text, level=level))
-
-    def _on_thread(self, failure: str, work: Callable[[], None]) -> None:
-        def guarded() -> None:
-            try:
-                work()
-            except KernelError as error:
-                self.notice(f"{failure}. {error}", "error")
-
-        threading.Thread(target=guarded, name="kernel-work", daemon=True).start()

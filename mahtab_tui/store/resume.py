@@ -67,11 +67,12 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
         else:
             own = claim(row.id)
         page = load_records(database(), row.id, limit=TAIL)
-        marks = records_of(database(), row.id, tags.PRIVATE)
+        marks = [record for tag in (tags.PRIVATE, tags.NOTEBOOK_FILE) for record in records_of(database(), row.id, tag)]
+        marks += records_of(database(), row.id, tags.NOTEBOOK_WRITTEN)[-1:]
     except StoreError as error:
         raise NoSession(str(error)) from None
     past = [record for _, record in page.records]
-    past = [*(mark for mark in marks if mark not in past), *past]  # a mark counts however long ago it was made
+    past = [*(mark for mark in marks if mark not in past), *past]  # they count however long ago they were made
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
     if variables and is_kept(row.id):

@@ -38,7 +38,9 @@ __all__ = [
 _FIRST = 80
 """Characters of a session's first input that a list shows."""
 
-_SURROUNDINGS = records.Kernel | records.Namespace | records.Notice | records.Restore
+_SURROUNDINGS = (
+    records.Kernel | records.Namespace | records.Notice | records.Restore | records.NotebookFile | records.NotebookCell | records.NotebookOutput
+)
 """Records that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
 
 _INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"

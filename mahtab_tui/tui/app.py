@@ -28,6 +28,7 @@ from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import EVERY, Collector
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMANDS
+from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.commands.workspace import Workspace
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.graphics.pictures import parts_seen
@@ -193,7 +194,11 @@ class MahtabApp(TerminalApp[int]):
         # In Python mode only what is a command: anything else after a slash gets Python's own error.
         if slash is not None and (message.mode == "ask" or slash[0] in BY_SLASH):
             self._run_slash(*slash)
-        elif not message.replaces:
+        elif message.replaces.startswith("place ") and message.mode == "python":
+            place = int(message.replaces.removeprefix("place "))
+            run_notebook(self, self.session, lambda notebook: notebook.run(place, message.text))
+            self.panes.transcript.action_scroll_end()
+        elif not message.replaces or message.replaces.startswith("place "):
             self._submit(message.mode, message.text)
         elif self.session.replace(message.replaces, message.mode, message.text):
             self.panes.transcript.action_scroll_end()

@@ -79,11 +79,12 @@ class Leaving:
     def _lost(self) -> list[str]:
         """List what leaving would lose."""
         names = 0 if self._namespace_stays else self._session.keeping.unsaved(self._panes.namespace.made)
-        queued = self._panes.queued
+        queued, notebook = self._panes.queued, self._session.notebook
         return [
             *(["the cell that runs"] if self._session.cell_runs else []),
             *(["the answer that is being written"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
+            *([f"the changes of {notebook.label}"] if notebook is not None and notebook.unsaved else []),
             *(["the text in the editor"] if self._panes.editor.text.strip() else []),
             *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
         ]

@@ -21,7 +21,13 @@ class TranscriptPort(Protocol):
         """Bring code or a question into the editor."""
 
     def replace(self, mode: Mode, text: str, entry: str) -> None:
-        """Let the user edit one of their entries, which replaces it when entered."""
+        """Let the user edit one of their entries or a cell of the notebook, which replaces it when entered."""
+
+    def run_place(self, place: int, code: str) -> None:
+        """Run a cell of the notebook with this code."""
+
+    def run_up_to(self, place: int | None) -> None:
+        """Run the cells of the notebook up to a place, or all."""
 
     def mention(self, what: str) -> None:
         """Mention something in the question that is being written."""

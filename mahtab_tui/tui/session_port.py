@@ -11,7 +11,7 @@ from textual.screen import Screen
 from mahtab_tui.bus.covering import MASK
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.commands.session import ask_to_undo
+from mahtab_tui.tui.commands.session import ask_to_undo, run_notebook
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -60,6 +60,12 @@ class SessionPort:
     def replace(self, mode: Mode, text: str, entry: str) -> None:
         self._editor.begin_replacing(entry, mode, text)
         self._editor.focus()
+
+    def run_place(self, place: int, code: str) -> None:
+        run_notebook(self._app, self._session, lambda notebook: notebook.run(place, code))
+
+    def run_up_to(self, place: int | None) -> None:
+        run_notebook(self._app, self._session, lambda notebook: notebook.run_up_to(place))
 
     def mention(self, what: str) -> None:
         self._editor.mention(what)
@@ -117,7 +123,7 @@ class SessionPort:
         self._app.push_screen(InspectorScreen(name, self._session.look(), self.run, private=self._session.private.hides(name)))
 
     def mark_private(self, name: str, private: bool) -> None:
-        self._session.mark_private(name, private)
+        self._session.kernel_control.mark_private(name, private)
 
     def run(self, code: str) -> None:
         self._session.submit("python", code)

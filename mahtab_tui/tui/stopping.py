@@ -40,7 +40,7 @@ class Stopping:
 
         def chosen(sure: bool | None) -> None:
             if sure:
-                self._session.kill_kernel()
+                self._session.kernel_control.kill()
 
         question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
         self._app.push_screen(Confirm(question, yes="Kill", no="Wait"), chosen)

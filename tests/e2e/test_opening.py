@@ -37,10 +37,10 @@ def test_without_pandas_it_is_a_list_of_dicts(start: Start, project: Path) -> No
 
 def test_a_folder_is_where_everything_works(start: Start, project: Path) -> None:
     (project / "sales").mkdir()
-    (project / "app.py").write_text("x = 1\n")
+    (project / "app.txt").write_text("x = 1\n")
     (project / "sales" / ".mahtab").mkdir()
     (project / "sales" / ".mahtab" / "config.toml").write_text('theme = "mahtab-day"\nmodel = "claude"\n')
-    screen = start("sales", "app.py", "--model", "demo")
+    screen = start("sales", "app.txt", "--model", "demo")
     screen.wait("mahtab +sales")
     screen.wait("config trust")  # the project of that folder: nothing of it is trusted by itself
     screen.wait(r"app +str")

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.export.reading import NotebookFile
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.sandbox.base import Sandbox, Sandboxes
@@ -49,6 +50,7 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
         past: Sequence[Record] = (),
         undo_steps: int = 20,
         keep: KeepPlace | None = None,
+        notebook: NotebookFile | None = None,
         **more: Any,
     ) -> Opened:
         path = project / "replay.jsonl"
@@ -56,7 +58,8 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
         settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
-        session = Session(settings, ProcessKernel(undo_steps=undo_steps, keep=keep), NoFace(), store=store, name="test", past=past)
+        kernel = ProcessKernel(undo_steps=undo_steps, keep=keep)
+        session = Session(settings, kernel, NoFace(), store=store, name="test", past=past, notebook=notebook)
         opened.append(session)
         session.start()
         return Opened(session, store)

@@ -362,7 +362,7 @@ def test_another_mark_does_not_forget_what_a_value_was(it: Doors) -> None:
 @pytest.mark.parametrize("how", ["killed", "another interpreter"])
 def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Service, how: str) -> None:
     before = it.session.kernel.info().pid
-    it.session.kernel.kill() if how == "killed" else it.session.activate(sys.executable)
+    it.session.kernel.kill() if how == "killed" else it.session.kernel_control.activate(sys.executable)
     wait_for(lambda: it.session.kernel.info().pid != before)
     it.run(MAKE)
     assert CANARY not in it.ask("What do I have?")

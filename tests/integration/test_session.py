@@ -263,7 +263,7 @@ def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "x = 1")
     it.store.wait(tags.NAMESPACE, cell=1)
-    it.session.reset()
+    it.session.kernel_control.reset()
     it.store.wait(tags.NAMESPACE, cell=0, fresh=True)
     assert notes(it.store.records) == ["A fresh kernel runs: its namespace is empty."]
 

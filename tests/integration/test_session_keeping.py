@@ -119,7 +119,7 @@ def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     first.run("items = [1]")
     it = again(open_session, kept, first)
     it.store.wait(tags.RESTORE)
-    it.session.reset()
+    it.session.kernel_control.reset()
     it.store.wait(tags.KERNEL, text="A fresh kernel runs: its namespace is empty.")
     it.run("other = 1")
     third = again(open_session, kept, it)

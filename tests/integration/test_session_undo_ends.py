@@ -90,7 +90,7 @@ def test_undo_while_a_search_goes_on_that_was_retried_without_a_cell(open_sessio
 def test_after_another_kernel_earlier_cells_cannot_be_undone_and_later_ones_can(open_session: Callable[..., Opened], how: str) -> None:
     it = open_session()
     it.run("items = [1]", "items.append(2)")
-    it.session.reset() if how == "reset" else it.session.activate(sys.executable)
+    it.session.kernel_control.reset() if how == "reset" else it.session.kernel_control.activate(sys.executable)
     it.store.wait(tags.NAMESPACE, fresh=True)
     with pytest.raises(KernelError, match="cannot be undone: it did not run in this kernel"):
         it.session.undo.undo(2)
@@ -107,7 +107,7 @@ def test_a_redo_is_gone_with_the_kernel_that_could_do_it(open_session: Callable[
     it = open_session()
     it.run("items = [1]", "items.append(2)")
     it.session.undo.undo(2)
-    it.session.reset()
+    it.session.kernel_control.reset()
     it.store.wait(tags.NAMESPACE, fresh=True)
     with pytest.raises(KernelError, match="nothing to redo"):
         it.session.undo.redo()

@@ -291,5 +291,5 @@ async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_ke
         )
         assert told.startswith("Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running.")
         assert told.endswith("Output so far:\nstubborn")
-        it.session.kill_kernel()
+        it.session.kernel_control.kill()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")

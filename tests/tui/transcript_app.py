@@ -39,6 +39,12 @@ class NotedPort:
     def replace(self, mode: Mode, text: str, entry: str) -> None:
         self.said.append(("replace", mode, text, entry))
 
+    def run_place(self, place: int, code: str) -> None:
+        self.said.append(("place", place, code))
+
+    def run_up_to(self, place: int | None) -> None:
+        self.said.append(("up to", place))
+
     def mention(self, what: str) -> None:
         self.said.append(("mention", what))
 

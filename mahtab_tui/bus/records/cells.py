@@ -1,4 +1,4 @@
-"""Records of cells: code that runs, its output, and its changes to the namespace.
+"""Records of cells: code that runs, its output, its changes to the namespace, and the cells of a notebook, which have not run.
 
 `cell` is the number of a cell in the session. `guest` is the number of an agent's colour, from 0; None for cells of the user and the model.
 """
@@ -27,6 +27,8 @@ class ReplIn(Record):
     guest: int | None = None
     call: Word | None = None
     """The id of an agent's call."""
+    place: int | None = None
+    """The notebook's cell that runs."""
 
 
 class UserReplIn(ReplIn):
@@ -46,12 +48,13 @@ class ReplOut(Record):
 
     cell: int | None = None
     party: Word | None = None
-    """This and the next five fields: as in `ReplIn`."""
+    """This and the next six fields: as in `ReplIn`."""
     turn: int | None = None
     step: int | None = None
     block: int | None = None
     guest: int | None = None
     call: Word | None = None
+    place: int | None = None
     status: Word | None = None
     """A `kernel.values.Status` value; None for late output."""
     duration: float | None = None
@@ -151,3 +154,52 @@ class Namespace(Record):
     guest: int | None = None
     restored: Flag = False
     """An undo or a redo brought it about; `cell` and `party` say who has made the names."""
+
+
+class NotebookFile(Record):
+    """A notebook is opened; its cells follow. Text: a sentence for the user and the model."""
+
+    tag: ClassVar[str] = tags.NOTEBOOK_FILE
+
+    file: Name
+    """Absolute."""
+    digest: Word
+    """Of the file's bytes; empty if there is no file yet."""
+    first: int
+    """The place of its first cell: places are counted on when a file is read again."""
+    cells: int
+    kept: Flag = False
+    """The file is kept up to date."""
+
+
+class NotebookCell(Record):
+    """A cell as it stands in the notebook: it has not run. Text: its source."""
+
+    tag: ClassVar[str] = tags.NOTEBOOK_CELL
+
+    place: int
+    """Its number in the session, from 1."""
+    kind: Word
+    """"code", "markdown" or "raw"."""
+
+
+class NotebookOutput(Record):
+    """An output as it stands in the notebook, after its cell."""
+
+    tag: ClassVar[str] = tags.NOTEBOOK_OUTPUT
+
+    place: int
+    kind: Word = "stdout"
+    """As in `ReplOutStream`."""
+    mime: Word = ""
+    """Of `data`; empty if the output is text only."""
+    data: Data = ""
+
+
+class NotebookWritten(Record):
+    """The notebook was written."""
+
+    tag: ClassVar[str] = tags.NOTEBOOK_WRITTEN
+
+    digest: Word
+    """Of the file's bytes now."""

@@ -19,6 +19,20 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
         "entry-again", "again(False)", "r", "Run again", "Run the code again, or ask the question again", "Transcript", menu=True, confirm=True
     ),
+    PaneCommand("entry-run", "again(False)", "alt+r,ctrl+enter", "Run", "Run the code of the entry, or ask the question again", "Transcript"),
+    PaneCommand(
+        "entry-run-to",
+        "run_up_to",
+        "u",
+        "Run up to here",
+        "Run the notebook's cells up to this one, until one fails",
+        "Transcript",
+        menu=True,
+        confirm=True,
+    ),
+    PaneCommand(
+        "entry-run-all", "run_all", "U,shift+u", "Run all", "Run all cells of the notebook, until one fails", "Transcript", menu=True, confirm=True
+    ),
     PaneCommand(
         "entry-replace",
         "replace_entry",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from mahtab_tui.session import Session
+    from mahtab_tui.session.notebooks import Notebook
+
+NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one of this session."
 
 
 @command(
@@ -101,7 +104,7 @@ def reset(work: Workspace) -> None:
 
     def chosen(sure: bool | None) -> None:
         if sure:
-            work.session.reset()
+            work.session.kernel_control.reset()
 
     work.app.push_screen(Confirm("Start over with an empty namespace? The transcript stays.", yes="Reset", no="Keep"), chosen)
 
@@ -180,7 +183,7 @@ def branches(work: Workspace) -> None:
 
 @command("redo", "", "Redo cells", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
 def redo(work: Workspace) -> None:
-    work.session.redo()
+    work.session.kernel_control.redo()
 
 
 @command("kill-kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill")
@@ -195,12 +198,12 @@ def choose_model(work: Workspace, name: str) -> None:
 
 @slash_command("python", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH")
 def choose_python(work: Workspace, path: str) -> None:
-    _with_value(work, path, "Interpreter or virtual environment", work.session.activate, work.session.kernel.info().executable)
+    _with_value(work, path, "Interpreter or virtual environment", work.session.kernel_control.activate, work.session.kernel.info().executable)
 
 
 @slash_command("directory", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH")
 def change_directory(work: Workspace, path: str) -> None:
-    _with_value(work, path, "Working directory", work.session.change_directory, work.session.kernel.info().cwd)
+    _with_value(work, path, "Working directory", work.session.kernel_control.change_directory, work.session.kernel.info().cwd)
 
 
 def _with_value(work: Workspace, value: str, title: str, use: Callable[[str], None], present: str) -> None:
@@ -300,11 +303,53 @@ def sessions(work: Workspace) -> None:
     work.app.push_screen(sessions_screen(work.session), chosen)
 
 
+@slash_command(
+    "run",
+    "Run notebook",
+    "Run all cells of the notebook until one fails, those up to a cell, or a single one",
+    "Session",
+    slash="run",
+    argument="[CELL | to CELL]",
+)
+def run(work: Workspace, typed: str) -> None:
+    to, number = typed.startswith("to "), _cell_number(typed.removeprefix("to "))
+    if number is None or (to and not number):
+        work.refuse("Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}")
+    elif number and not to:
+        run_notebook(work.app, work.session, lambda notebook: notebook.run(number))
+    else:
+        run_notebook(work.app, work.session, lambda notebook: notebook.run_up_to(number or None))
+
+
+def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], None]) -> None:
+    """Run cells of the notebook; say why if that is impossible."""
+    if session.notebook is None:
+        app.notify(NO_NOTEBOOK, severity="warning", markup=False, timeout=3)
+        return
+    from mahtab_tui.session.notebooks import NoSuchCell
+
+    try:
+        start(session.notebook)
+    except NoSuchCell as error:
+        app.notify(str(error), severity="warning", markup=False, timeout=3)
+
+
+@slash_command("save", "Save notebook", "Write the notebook back to its file, or a copy to another one", "Session", slash="save", argument="[FILE]")
+def save(work: Workspace, typed: str) -> None:
+    from mahtab_tui.tui.notebook_saving import save_notebook
+
+    if work.session.notebook is None:
+        work.tell(NO_NOTEBOOK, "warning")
+    else:
+        save_notebook(work.app, work.session, work.session.notebook, typed)
+
+
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
 def clear(work: Workspace) -> None:
     work.panes.transcript.clear()
 
 
+NOTEBOOK = (run, save)
 KERNEL = (
     stop,
     interrupt_or_copy,

@@ -42,3 +42,12 @@ class Confirm(Dialog[bool]):
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)
+
+
+class MineOrTheirs(Confirm):
+    """The same, but Escape means neither: it returns None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "neither", "Neither")]
+
+    def action_neither(self) -> None:
+        self.dismiss(None)

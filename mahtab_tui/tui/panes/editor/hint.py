@@ -18,6 +18,7 @@ _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
     "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
 }
+_CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
 _REPLACING = "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
 
 PAUSE = 0.15
@@ -39,7 +40,7 @@ class Hint(Static):
         """find: previews the attachments of a question; called on a thread."""
         super().__init__(id=id, markup=False)
         self._mode: Mode = "python"
-        self._replacing = False
+        self._replaces = ""
         self._offer = ""
         self._question = ""
         self._chips: Sequence[MentionChip] = ()
@@ -52,9 +53,9 @@ class Hint(Static):
         if self._looking is not None:
             self._looking.close()
 
-    def show(self, mode: Mode, *, replacing: bool) -> None:
-        """Show the keys of a mode. replacing: the input replaces an earlier one."""
-        self._mode, self._replacing = mode, replacing
+    def show(self, mode: Mode, *, replaces: str) -> None:
+        """Show the keys of a mode. replaces: the name of the entry that the input replaces; empty for none."""
+        self._mode, self._replaces = mode, replaces
         self._draw()
 
     def look_at(self, question: str) -> None:
@@ -83,8 +84,9 @@ class Hint(Static):
         if self._offer:
             self.update(Content.styled(self._offer, "$moon"))
             return
-        if self._replacing or not self._chips:
-            self.update(Content(_REPLACING if self._replacing else _KEYS[self._mode]))
+        if self._replaces or not self._chips:
+            replacing = _CHANGING if self._replaces.startswith("place ") else _REPLACING
+            self.update(Content(replacing if self._replaces else _KEYS[self._mode]))
             return
         chips = (
             Content.assemble(

@@ -178,7 +178,7 @@ class EditorPane(Widget):
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
         self.query_one("#glyph", Static).update(Content("↻" if self._replaces else _GLYPHS[self.mode]))
-        self._hint.show(self.mode, replacing=bool(self._replaces))
+        self._hint.show(self.mode, replaces=self._replaces)
 
     @on(TextArea.Changed, "#code")
     def _look_at_text(self) -> None:

@@ -110,6 +110,10 @@ class Cell(Entry):
     """Whether its changes were undone."""
     changes: Sequence[Change] = ()
     """Its changes to the namespace."""
+    place: int | None = None
+    """The cell of the opened notebook that it is, or that it ran."""
+    ran_as: int | None = None
+    """Of a cell as it stands in the notebook: the number of its last run."""
 
     @property
     def exception(self) -> str:
@@ -122,6 +126,18 @@ class Cell(Entry):
     @property
     def ends_with_bar(self) -> bool:
         return not (self.person or len(self.output) or self.changes)
+
+
+@dataclass(kw_only=True, eq=False)
+class NotebookWords(Words):
+    """A cell of the notebook that is no code, in Markdown."""
+
+    place: int
+    """Its number."""
+
+    @property
+    def ends_with_bar(self) -> bool:
+        return False
 
 
 @dataclass(kw_only=True, eq=False)

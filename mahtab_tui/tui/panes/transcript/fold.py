@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import cell_entry, question_entry
+from mahtab_tui.bus.left_out import cell_entry, place_entry, question_entry
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.values import TracebackFrame
@@ -14,9 +15,14 @@ from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.agent_cells import AgentCells
 from mahtab_tui.tui.panes.transcript.answers import AnswerEntries
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, NotebookWords, Question
 from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
+
+WORDS = 20_000
+"""Characters of a notebook's cell that are drawn as Markdown: more would block the screen."""
+
+_TICKS = re.compile("`+")
 
 
 class Transcript:
@@ -42,6 +48,8 @@ class Transcript:
         """Names of hidden entries; more of a hidden answer may still come."""
         self._shown_plan: Note | None = None
         """The entry of the plan, which shows its progress."""
+        self._places: dict[int, Cell] = {}
+        """The cells of code of the notebook, by their places."""
         self._memory = OutputMemory()
         self._answers = AnswerEntries(self.append, self.touch)
         self._guests = AgentCells(self.append, self.touch)
@@ -72,6 +80,9 @@ class Transcript:
             records.Restore: self._restore,
             records.Branch: self._branch,
             records.Plan: self._plan,
+            records.NotebookFile: self._notebook_file,
+            records.NotebookCell: self._notebook_cell,
+            records.NotebookOutput: self._notebook_output,
         }
 
     def fold(self, arrived: Sequence[Record]) -> None:
@@ -89,6 +100,7 @@ class Transcript:
         fresh = Transcript(self._since)
         fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
+        fresh._places = self._places
         for number, cell in self.running.items():
             fresh.append(cell)
             fresh.running[number] = fresh._cells[number] = fresh._last_cell = cell
@@ -144,6 +156,12 @@ class Transcript:
             self._last_cell.offers_explanation = False
             self.touch(self._last_cell)
         self._last_cell = cell
+        if record.place is not None:
+            cell.place = record.place
+            if (stored := self._places.get(record.place)) is not None:
+                stored.ran_as = number
+                if stored in self._positions:
+                    self.touch(stored)
         if number is None:
             return
         cell.key = cell_entry(number)
@@ -318,6 +336,32 @@ class Transcript:
             self._shown_plan = Note(level="info", text=text)
             self.append(self._shown_plan)
 
+    # The notebook
+
+    def _notebook_file(self, record: records.NotebookFile) -> None:
+        for entry in self.entries:
+            if entry.key.startswith("place ") and not entry.left_out:
+                entry.left_out = "replaced"
+                self.touch(entry)
+        self.append(Note(level="info", text=record.text))
+
+    def _notebook_cell(self, record: records.NotebookCell) -> None:
+        key = place_entry(record.place)
+        if record.kind == "code":
+            cell = self._places[record.place] = Cell(party="notebook", person=True, code=record.text, place=record.place, key=key)
+            self.append(cell)
+        else:
+            self.append(NotebookWords(party="", named=False, source=notebook_words(record), place=record.place, key=key))
+
+    def _notebook_output(self, record: records.NotebookOutput) -> None:
+        if (cell := self._places.get(record.place)) is None or cell not in self._positions:
+            return
+        if record.mime:
+            cell.output.show(record.text, record.mime, record.data)
+        else:
+            cell.output.feed(record.kind, record.text)
+        self._lengthened(cell)
+
     # The program itself
 
     def _kernel(self, record: records.Kernel) -> None:
@@ -333,6 +377,17 @@ def plan_text(plan: records.Plan) -> str:
     what = {"proposed": "/plan run does it, /plan edit changes it", "stopped": "stopped; /plan run goes on", "done": "done"}.get(plan.state, "runs")
     lines = [f"{'☑' if place < plan.done else '☐'} {step}" for place, step in enumerate(plan.steps)]
     return "\n".join([f"Plan · {plan.done} of {len(plan.steps)} steps done · {what}", *lines])
+
+
+def notebook_words(record: records.NotebookCell) -> str:
+    """Return a notebook's cell that is no code as Markdown, cut to `WORDS` characters."""
+    text = record.text[:WORDS]
+    if (left_out := len(record.text) - WORDS) > 0:
+        text += f"\n\n… {left_out:,} characters left out"
+    if record.kind == "markdown":
+        return text
+    fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:

@@ -8,7 +8,7 @@ from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import DisplayLine
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, NotebookWords, Question
 
 MOST_BLOCKS = 9
 """Maximum number of code blocks with a digit."""
@@ -32,12 +32,19 @@ def _can_run(entry: Entry) -> bool:
     return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
 
 
+def place_of(entry: Entry) -> int | None:
+    """Return the cell of the notebook that an entry is, or has run."""
+    return entry.place if isinstance(entry, Cell | NotebookWords) else None
+
+
 _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-open": _has_output,
     "entry-copy-output": _has_output,
     "entry-edit": _can_run,
     "entry-again": _can_run,
-    "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person),
+    "entry-run-to": lambda entry: place_of(entry) is not None,
+    "entry-run-all": lambda entry: place_of(entry) is not None,
+    "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person and entry.place is None),
     "entry-explain": has_error,
     "entry-frames": has_error,
     "entry-traceback": has_error,

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
+from mahtab_tui.bus.left_out import place_entry
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import FRAME, DisplayLine
 from mahtab_tui.tui.clipboard import copy
@@ -14,7 +15,7 @@ from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
-from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers
+from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers, place_of
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.undoable import cell_to_undo
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
@@ -78,12 +79,27 @@ class TranscriptPane(TranscriptView, can_focus=True):
         """Run the code or ask the question again. edit: put it into the editor instead."""
         again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
+            case Cell(place=int(place)) as cell if edit:
+                self._port.replace("python", cell.code.strip("\n"), place_entry(place))
+            case Cell(place=int(place)) as cell:
+                self._port.run_place(place, cell.code)
             case Cell() as cell if cell.code.strip():
                 again("python", cell.code.strip("\n"))
             case Question() as question:
                 again("ask", question.text)
             case _:
                 self._refuse("Only code and questions can be run again.")
+
+    def action_run_up_to(self) -> None:
+        """Run the cells of the notebook up to the marked one."""
+        if (entry := self.marker.marked) is not None and (place := place_of(entry)) is not None:
+            self._port.run_up_to(place)
+        else:
+            self._refuse("This entry is no cell of a notebook.")
+
+    def action_run_all(self) -> None:
+        """Run all cells of the notebook."""
+        self._port.run_up_to(None)
 
     def action_explain_error(self) -> None:
         """Ask the model about the cell's error; it already has the code and the traceback."""
@@ -172,7 +188,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("This entry was already replaced.")
             return
         match entry:
-            case Cell(person=True) as cell if cell.key:
+            case Cell(person=True, place=None) as cell if cell.key:
                 self._port.replace("python", cell.code.strip("\n"), cell.key)
             case Question() as question if question.key:
                 self._port.replace("ask", question.text, question.key)

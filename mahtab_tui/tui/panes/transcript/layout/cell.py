@@ -108,8 +108,10 @@ class _Header:
 
     def __getitem__(self, index: int) -> Row:
         cell, palette = self._cell, self._palette
-        name = "code" if cell.number is None else f"In {cell.number}"
+        name = f"In {cell.number}" if cell.number is not None else "code" if cell.place is None else f"Cell {cell.place}"
         spans: list[Span] = [(name, self._bar), (" · ", palette.muted), (plain(cell.party), palette.muted)]
+        if cell.place is not None and cell.number is not None:
+            spans += [(" · ", palette.muted), (f"cell {cell.place} of the notebook", palette.muted)]
         if cell.edited:
             spans += [(" · ", palette.muted), ("edited by you", palette.person)]
         if cell.approval:
@@ -128,6 +130,8 @@ class _Header:
         if cell.started is not None:
             elapsed = time.time() - cell.started
             return [("● ", palette.moon), (duration(elapsed), palette.muted)] if elapsed >= PATIENCE else []
+        if cell.place is not None and cell.number is None:
+            return [("not run" if cell.ran_as is None else f"ran as In {cell.ran_as}", palette.muted)]
         spans: list[Span] = []
         if cell.status == "interrupted":
             spans.append(("■ interrupted", palette.moon))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.entries import Words
+from mahtab_tui.tui.panes.transcript.entries import NotebookWords, Words
 from mahtab_tui.tui.rows.markdown import Block, Markdown, first_line, parse
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span
@@ -15,6 +15,7 @@ class WordsRows:
         self._width = width
         self._palette = palette
         self._markdown = Markdown(palette)
+        self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
         self._revision = words.revision
         self._settled = 0
         """Characters of the (plain) source whose blocks cannot change any more."""
@@ -43,8 +44,8 @@ class WordsRows:
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
         rows = self._markdown.rows(block, self._width, self._name() if first else ())
-        rows = [row._replace(bar=self._palette.model) for row in rows]
-        return rows if first else [Row(bar=self._palette.model), *rows]
+        rows = [row._replace(bar=self._bar) for row in rows]
+        return rows if first else [Row(bar=self._bar), *rows]
 
     def _name(self) -> list[Span]:
         if not self._words.named:

@@ -1,0 +1,200 @@
+"""Reads a notebook, script or Markdown file whose cells a session shows and runs. Nothing in it is believed, and nothing runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.tags import PICTURES
+from mahtab_tui.export.entries import BASE64, Output
+
+ENDINGS = (".ipynb", ".py", ".md")
+MOST_BYTES = 200_000_000
+
+LONGEST = 1_000_000
+"""Characters of one output that the session shows; the file keeps all of it."""
+_LARGEST = 20_000_000
+"""Characters of a picture, in base64."""
+_OUTPUTS = 200
+"""Outputs of one cell that the session shows."""
+
+_PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
+HEADER = re.compile(r"\A((?:# )?---)\n(?:.*\n)*?\1\n")
+"""Metadata at the start of a script or Markdown file."""
+_INDENT = re.compile(r"\{\r?\n([ \t]*)")
+KINDS = ("code", "markdown", "raw")
+
+Node = dict[str, Any]
+"""A part of a notebook, as its format has it."""
+
+
+class CannotOpen(Exception):
+    """A file cannot be opened as a notebook; the message is a sentence."""
+
+
+class Style(NamedTuple):
+    """How a file is laid out, so that saving changes no more lines than it must."""
+
+    indent: str | None = " "
+    """Of JSON; None if it has no lines."""
+    windows: bool = False
+    """Whether lines end with ``\\r\\n``."""
+    ends: bool = True
+    """Whether the last line ends."""
+
+
+AS_JUPYTER = Style()
+
+
+@dataclass(frozen=True)
+class NotebookFile:
+    """A file as it was read."""
+
+    path: Path
+    """Absolute."""
+    digest: str
+    """Of its bytes; empty if it does not exist yet."""
+    content: Node
+    """The whole notebook. Nobody changes it."""
+    form: str = "ipynb"
+    """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
+    style: Style = AS_JUPYTER
+    header: str = ""
+    """The first lines of a script or Markdown file, if they are metadata."""
+
+    @property
+    def cells(self) -> list[Node]:
+        found: list[Node] = self.content["cells"]
+        return found
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_notebook(path: Path) -> NotebookFile:
+    """Read a file whose ending is one of `ENDINGS`. Raises `CannotOpen`."""
+    shown = one_line(str(path))
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise CannotOpen(f"{shown} is not a regular file.")
+        if status.st_size > MOST_BYTES:
+            raise CannotOpen(f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have {MOST_BYTES / 1e6:,.0f} MB.")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise CannotOpen(f"There is no file {shown}.") from None
+    except (OSError, ValueError) as error:
+        raise CannotOpen(f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}.") from None
+    if path.suffix.lower() == ".ipynb":
+        return NotebookFile(path.absolute(), digest(content), _notebook(content, shown), style=_style(content))
+    return _text_file(path, content, shown)
+
+
+def source_of(cell: Node) -> str:
+    return _text(cell.get("source")) or ""
+
+
+def outputs_of(cell: Node) -> Iterator[Output]:
+    """Return what the session shows of a cell's outputs."""
+    outputs = cell.get("outputs")
+    if not isinstance(outputs, list):
+        return
+    for output in outputs[:_OUTPUTS]:
+        yield _output(output if isinstance(output, dict) else {})
+    if (more := len(outputs) - _OUTPUTS) > 0:
+        yield Output("stdout", f"… {more:,} more outputs are in the file\n")
+
+
+def _notebook(content: bytes, shown: str) -> Node:
+    try:
+        read = json.loads(content)
+    except (ValueError, RecursionError):
+        raise CannotOpen(f"{shown} is not a notebook: it is not valid JSON.") from None
+    if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
+        raise CannotOpen(f"{shown} is not a notebook: it has no nbformat.")
+    if form != 4:
+        advice = f" jupyter nbconvert --to notebook --inplace {shown} converts it." if 0 < form < 4 else ""
+        raise CannotOpen(f"{shown} has version {form} of the notebook format; only version 4 can be opened.{advice}")
+    if not isinstance(cells := read.get("cells"), list):
+        raise CannotOpen(f"{shown} is not a valid notebook: it has no list of cells.")
+    for number, cell in enumerate(cells, 1):
+        if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS or _text(cell.get("source")) is None:
+            raise CannotOpen(f"{shown} is not a valid notebook: its cell {number} has no known type or no source.")
+    return read
+
+
+def _style(content: bytes) -> Style:
+    start = content[:1000].decode("utf-8", "replace")
+    indent = _INDENT.match(start)
+    return Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+
+
+def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
+    import jupytext
+
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise CannotOpen(f"{shown} is not a text in UTF-8.") from None
+    if "\0" in text:
+        raise CannotOpen(f"{shown} is not a text.")
+    python, style = path.suffix.lower() == ".py", _style(content)
+    if python and not _PERCENT.search(text):
+        cells: list[Node] = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}] if text.strip() else []
+        return NotebookFile(path.absolute(), digest(content), {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "script", style)
+    form = "py:percent" if python else "md"
+    try:
+        read = json.loads(json.dumps(jupytext.reads(text, fmt=form)))
+    except Exception as error:  # a library over a file from anybody
+        raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
+    header = HEADER.match(text)
+    return NotebookFile(path.absolute(), digest(content), read, form, style, header[0] if header else "")
+
+
+def _text(value: object) -> str | None:
+    """Return a text that a notebook may also have as a list of lines; None if it is neither."""
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "".join(value)
+    return value if isinstance(value, str) else None
+
+
+def _output(output: Node) -> Output:
+    kind = output.get("output_type")
+    if kind == "stream" and (text := _text(output.get("text"))) is not None:
+        return Output("stdout", _shortened(text))
+    if kind == "error":
+        traceback = output.get("traceback")
+        lines = [line for line in traceback if isinstance(line, str)] if isinstance(traceback, list) else []
+        return Output("traceback", _shortened("\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n"))
+    if kind in ("display_data", "execute_result", "update_display_data") and isinstance(data := output.get("data"), dict):
+        return _value(data, "value" if kind == "execute_result" else "stdout")
+    return Output("stdout", "[an output that cannot be shown]\n")
+
+
+def _value(data: Node, kind: str) -> Output:
+    """Return the best form of a value that the screen can draw."""
+    plain = _text(data.get("text/plain"))
+    text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n" if plain is None else _shortened(plain.rstrip("\n")) + "\n"
+    for mime in sorted(PICTURES):
+        picture = _text(data.get(mime)) or ""
+        if picture and len(picture) <= _LARGEST and BASE64.fullmatch(picture):
+            return Output("display", text, mime, "".join(picture.split()))
+    for mime in ("text/html", "text/markdown"):
+        if (rich := _text(data.get(mime))) and len(rich) <= LONGEST:
+            return Output("display", text, mime, rich)
+    return Output(kind, text)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]}\n… {len(text) - LONGEST:,} characters are left out here; the file has them …\n{text[-half:]}"

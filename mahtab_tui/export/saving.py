@@ -1,0 +1,110 @@
+"""Writes a notebook that was read: what did not run stays exactly as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import nbformat
+from nbformat.v4.rwbase import split_lines
+
+from mahtab_tui.export.entries import Cell, Entry
+from mahtab_tui.export.notebook import METADATA_OF_NEW, cells, code_cell
+from mahtab_tui.export.reading import HEADER, Node, NotebookFile, digest, source_of
+from mahtab_tui.export.selection import Selected
+from mahtab_tui.export.writing import replace_file
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class ChangedOutside(Exception):
+    """Another program has changed the file since it was read or written."""
+
+
+def new_notebook(path: Path) -> NotebookFile:
+    """Return a notebook without cells, for a file that does not exist yet."""
+    return NotebookFile(path.absolute(), "", {"cells": [], "metadata": METADATA_OF_NEW, "nbformat": 4, "nbformat_minor": 5})
+
+
+def content_of(file: NotebookFile, ran: Mapping[int, Cell], besides: Sequence[Entry], selected: Selected, told: Callable[[str], str]) -> Node:
+    """Return the notebook with the cells that ran, and with what was said and run besides at its end.
+
+    ran: the last run of each cell, by its index in the file. told: covers what must not be written, as it was covered in the entries.
+    """
+    made = [_after(cell, ran[index], selected, told) if index in ran else cell for index, cell in enumerate(file.cells)]
+    taken = {id for cell in file.cells if isinstance(id := cell.get("id"), str)}
+    new = _split(list(cells(selected._replace(entries=besides), taken)))
+    if file.form != "ipynb":
+        new = [{**cell, "metadata": {}} for cell in new]
+    elif not has_ids(file.content):
+        new = [{name: value for name, value in cell.items() if name != "id"} for cell in new]
+    return {**file.content, "cells": [*made, *new]}
+
+
+def has_ids(content: Node) -> bool:
+    """Return whether cells of this version of the format have ids."""
+    minor = content.get("nbformat_minor")
+    return isinstance(minor, int) and minor >= 5
+
+
+def text_of(file: NotebookFile, content: Node) -> str:
+    """Return the text of the file with this content, laid out as the file was."""
+    style = file.style
+    if file.form != "ipynb":
+        text = file.header + HEADER.sub("", _as_text(file.form, content), count=1) if file.header else _as_text(file.form, content)
+    else:
+        separators = (",", ": ") if style.indent is not None else None
+        text = json.dumps(content, ensure_ascii=False, indent=style.indent, separators=separators) + "\n" * style.ends
+        if _SURROGATE.search(text):
+            text = json.dumps(content, indent=style.indent, separators=separators) + "\n" * style.ends
+    return text.replace("\n", "\r\n") if style.windows else text
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest of a file as it is now; empty if there is none. Raises `OSError`."""
+    try:
+        return digest(path.read_bytes())
+    except FileNotFoundError:
+        return ""
+
+
+def write(path: Path, text: str, known: str | None) -> str:
+    """Write a file in one step, and return its digest. known: the digest that it must have now; None for any.
+
+    Raises `ChangedOutside`, `OSError`.
+    """
+    path = path.resolve()  # a link stays one
+    if known is not None and digest_of(path) != known:
+        raise ChangedOutside
+    replace_file(path, text)
+    return digest(text.encode("utf-8", "replace"))
+
+
+def _after(cell: Node, run: Cell, selected: Selected, told: Callable[[str], str]) -> Node:
+    """Return a cell of the file as it is after it ran."""
+    new = _split([code_cell(run, selected)])[0]
+    source = source_of(cell)
+    if told(source).strip("\n") == run.code.strip("\n"):
+        new["source"] = cell["source"]
+    elif isinstance(cell["source"], str):
+        new["source"] = run.code
+    return {**cell, **new}
+
+
+def _split(new: list[Node]) -> list[Node]:
+    """Return cells with their texts as lists of lines, as Jupyter writes them."""
+    notebook = split_lines(nbformat.from_dict({"cells": new}))
+    split: list[Node] = json.loads(json.dumps(notebook.cells, sort_keys=True))
+    return split
+
+
+def _as_text(form: str, content: Node) -> str:
+    import jupytext
+
+    made = content["cells"]
+    if form == "script" and len(made) <= 1:
+        return source_of(made[0]) if made else ""
+    notebook = nbformat.from_dict({**content, "cells": [{**cell, "source": source_of(cell)} for cell in made]})
+    return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))

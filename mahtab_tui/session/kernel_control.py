@@ -1,0 +1,85 @@
+"""What the user does with the kernel itself: reset it, kill it, take another one. All of it on threads; errors become notices."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from mahtab_tui.bus.records import Notice, emit
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.keeping import Keeping
+from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.undo import Undo
+
+_PATIENCE = 5.0
+"""Seconds to wait for the variables to be written."""
+
+
+class KernelControl:
+    """Methods return at once."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel, cells: Cells, keeping: Keeping, undo: Undo, private: PrivateNames) -> None:
+        self._log = log
+        self._kernel = kernel
+        self._cells = cells
+        self._keeping = keeping
+        self._undo = undo
+        self._private = private
+
+    def kill(self) -> None:
+        """Kill the kernel and start a new one."""
+        self._on_thread("The kernel could not be killed", self._kernel.kill)
+
+    def reset(self) -> None:
+        """Start over with an empty namespace; the conversation stays."""
+
+        def work() -> None:
+            self._kernel.reset()
+            self._cells.forget()
+            self._keeping.forget()
+
+        self._on_thread("The kernel could not be reset", work)
+
+    def activate(self, python: str) -> None:
+        """Go on with another interpreter, into which the saved variables come back."""
+
+        def work() -> None:
+            self._keeping.save(_PATIENCE)
+            self._kernel.activate(python)
+            self._cells.forget()
+            self._keeping.begin()
+
+        self._on_thread("The interpreter stays as it was", work)
+
+    def change_directory(self, path: str) -> None:
+        def work() -> None:
+            emit(self._log, Notice(f"The working directory is {self._kernel.change_directory(path)} now."))
+
+        self._on_thread("The working directory stays as it was", work)
+
+    def redo(self) -> None:
+        """Take the last undo back."""
+
+        def work() -> None:
+            self._undo.redo()
+
+        self._on_thread("Nothing was redone", work)
+
+    def mark_private(self, name: str, private: bool) -> None:
+        """Mark a variable as private, or take the mark away."""
+
+        def work() -> None:
+            self._private.mark(name, private)
+
+        self._on_thread("Nothing was marked", work)
+
+    def _on_thread(self, failure: str, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except KernelError as error:
+                emit(self._log, Notice(f"{failure}. {error}", level="error"))
+
+        threading.Thread(target=guarded, name="kernel-work", daemon=True).start()

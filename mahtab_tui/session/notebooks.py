@@ -1,0 +1,226 @@
+"""The notebook that a session has opened: its cells, shown and run, and its file, written back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Record, emit, record_of
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.export import saving
+from mahtab_tui.export.entries import Cell, Conversation, Entry
+from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, read_notebook, source_of
+from mahtab_tui.export.selection import Selected
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.inbox import Inbox
+
+LONGEST = 1_000_000
+"""Characters of one cell's output that are written."""
+
+_CHANGES = records.ReplOut | records.UserChat | records.AssistantChat | records.Undo | records.Hide
+"""Records after which the file is behind."""
+
+
+class NoSuchCell(Exception):
+    """The notebook has no such cell of code; the message is a sentence."""
+
+
+class Notebook(logging.Handler):
+    """Follows the session's records, so that it knows what its cells have become. Methods may be called from any thread."""
+
+    def __init__(self, log: logging.Logger, inbox: Inbox, cells: Cells, secrets: Secrets, file: NotebookFile, past: Sequence[Record] = ()) -> None:
+        """past: the records of the session so far. If the session has opened the file earlier, its cells are not shown again."""
+        super().__init__()
+        self._log = log
+        self._inbox = inbox
+        self._cells = cells
+        self._secrets = secrets
+        self._lock = threading.Lock()
+        """Held while the file is read or written."""
+        self._arrived: deque[Record] = deque(past)
+        """Records that are not folded yet."""
+        self._conversation = Conversation()
+        self._since = 0
+        """The entries from here on belong to the file as it was read last."""
+        self._changes = self._written_changes = 0
+        self._edited: dict[int, str] = {}
+        """The sources of cells that were changed, by their places."""
+        self._first = 1
+        """The place of the file's first cell."""
+        self._file = file
+        """As it was read, without what this session has added."""
+        self._content = file.content
+        """What the file holds now."""
+        self._digest = file.digest
+        self._shown = False
+        if opened := next((record for record in reversed(past) if isinstance(record, records.NotebookFile)), None):
+            self._resume(file, opened, past)
+
+    def _resume(self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]) -> None:
+        """Go on with a file that this session has opened earlier. If another program has changed it since, its cells are shown again."""
+        written = next((record for record in reversed(past) if isinstance(record, records.NotebookWritten | records.NotebookFile)), opened)
+        if str(file.path) != opened.file or file.digest != written.digest:
+            self._first = opened.first + opened.cells
+            return
+        self._shown = True
+        self._first = opened.first
+        # What the session has added is at the file's end; it is made anew.
+        self._file = replace(file, content={**file.content, "cells": file.cells[: opened.cells]})
+        self._changes = sum(isinstance(record, _CHANGES) for record in past[past.index(written) :])
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def label(self) -> str:
+        """The file's name, to show."""
+        return one_line(self.path.name)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something has happened that is not in the file."""
+        return self._changes != self._written_changes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = record_of(record)
+        self._arrived.append(value)
+        if isinstance(value, _CHANGES):
+            self._changes += 1
+
+    def start(self) -> None:
+        """Show the cells, on a thread."""
+        if not self._shown:
+            threading.Thread(target=self._show, name="notebook", daemon=True).start()
+
+    def _show(self) -> None:
+        file, first = self._file, self._first
+        count = len(file.cells)
+        places = f", cells {first} to {first + count - 1}" if count else ", which has no cells yet"
+        text = f"{one_line(str(file.path.name))}{places}, as they stand in the file: none of them has run in this session."
+        emit(self._log, records.NotebookFile(text, file=str(file.path), digest=file.digest, first=first, cells=count))
+        for place, cell in enumerate(file.cells, first):
+            emit(self._log, records.NotebookCell(source_of(cell), place=place, kind=cell["cell_type"]))
+            for output in outputs_of(cell):
+                emit(self._log, records.NotebookOutput(output.text, place=place, kind=output.kind, mime=output.mime, data=output.data))
+
+    # Running
+
+    def run(self, place: int, source: str | None = None) -> None:
+        """Run a cell. source: what it is now, as the screen shows it; None for what it was last. Raises `NoSuchCell`."""
+        cell = self._cell(place)
+        if cell["cell_type"] != "code":
+            raise NoSuchCell(f"Cell {place} of the notebook is no code.")
+        if source is not None:
+            known = (self._source(place), source_of(cell))  # the screen shows them without secrets
+            self._edited[place] = next((each for each in known if self._secrets.mask(each).strip("\n") == source.strip("\n")), source)
+            if MASK in source and self._edited[place] == source:
+                raise NoSuchCell("A secret in this cell was masked: bring it into the input (e) and type it again.")
+        self._run_in_order([place])
+
+    def run_up_to(self, place: int | None = None) -> None:
+        """Run all cells of code up to a place, or to the end, until one fails. Raises `NoSuchCell`."""
+        if place is not None:
+            self._cell(place)
+        last = self._first + len(self._file.cells) - 1 if place is None else place
+        places = [each for each in range(self._first, last + 1) if self._cell(each)["cell_type"] == "code" and self._source(each).strip()]
+        if not places:
+            raise NoSuchCell("The notebook has no cell of code there.")
+        self._run_in_order(places)
+
+    def _cell(self, place: int) -> Node:
+        cells = self._file.cells
+        if not self._first <= place < self._first + len(cells):
+            raise NoSuchCell(f"{self.label} has no cell {place}." if cells else f"{self.label} has no cells.")
+        return cells[place - self._first]
+
+    def _source(self, place: int) -> str:
+        return self._edited.get(place) or source_of(self._cell(place))
+
+    def _run_in_order(self, places: Sequence[int]) -> None:
+        waiting: dict[int, int] = {}
+        """The inputs that still wait, by their places."""
+
+        def run_one(place: int, source: str) -> None:
+            del waiting[place]
+            result = self._cells.run(source, origin="user", party=YOU, place=place)
+            if result.status is Status.OK:
+                return
+            cancelled = sum(self._inbox.cancel(item) is not None for item in waiting.values())
+            if cancelled:
+                how = "failed" if result.status is Status.ERROR else f"was {result.status}"
+                count = f"{cancelled:,} cells after it did" if cancelled > 1 else "the cell after it did"
+                emit(self._log, records.Notice(f"Cell {place} of the notebook {how}, so {count} not run.", level="warning"))
+
+        sources = [(place, self._source(place)) for place in places]
+        cells = [(source, partial(run_one, place, source)) for place, source in sources]
+        self._inbox.put_cells(cells, lambda items: waiting.update(zip(places, items, strict=True)))
+
+    # Saving
+
+    def save(self, *, over: bool = False) -> bool:
+        """Write the file if something has changed; returns whether it was written. over: even if another program has changed the file meanwhile.
+
+        Raises `ChangedOutside`, `OSError`.
+        """
+        with self._lock:
+            changes = self._changes
+            content = self._now()
+            text = saving.text_of(self._file, content) if over or content != self._content else ""
+            # A script has no outputs, so it may be the same although cells ran.
+            written = over or (bool(text) and (self._file.form == "ipynb" or text != saving.text_of(self._file, self._content)))
+            if written:
+                self._digest = saving.write(self.path, text, None if over else self._digest)
+                self._content = content
+                emit(self._log, records.NotebookWritten(digest=self._digest))
+            self._written_changes = changes
+            return written
+
+    def save_copy(self, path: Path) -> None:
+        """Write the notebook as it is now into another file. Raises `OSError`."""
+        with self._lock:
+            saving.write(path, saving.text_of(self._file, self._now()), None)
+
+    def read_again(self) -> None:
+        """Show the cells of the file as another program has written it, in place of those from before. Raises `CannotOpen`."""
+        with self._lock:
+            file = read_notebook(self.path)
+            self._fold()
+            self._since = len(self._conversation.entries)
+            self._first += len(self._file.cells)
+            self._edited.clear()
+            self._file, self._content, self._digest = file, file.content, file.digest
+            self._written_changes = self._changes
+        self._show()
+
+    def _fold(self) -> None:
+        while self._arrived:
+            record = self._arrived.popleft()
+            if isinstance(record, records.NotebookFile) and record.first > 1:
+                self._since = len(self._conversation.entries)
+            self._conversation.fold(record)
+
+    def _now(self) -> Node:
+        """Return the notebook as it is now."""
+        self._fold()
+        conversation = self._conversation
+        if self._secrets.hides_something:
+            conversation.cover(self._secrets.told)
+        ran, besides = dict[int, Cell](), list[Entry]()
+        places = range(self._first, self._first + len(self._file.cells))
+        for entry in conversation.entries[self._since :]:
+            if not isinstance(entry, Cell) or (entry.status and entry.place not in places):
+                besides.append(entry)
+            elif entry.status and entry.place is not None and not conversation.private(entry):  # otherwise it runs still, or is not told
+                ran[entry.place - self._first] = entry
+        selected = Selected(besides, "", "", conversation.costs, conversation.hidden, conversation.private, LONGEST)
+        return saving.content_of(self._file, ran, besides, selected, self._secrets.told)

@@ -1,0 +1,72 @@
+"""Saves the notebook from the screen, and asks if another program has changed the file."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.export.reading import CannotOpen
+from mahtab_tui.export.saving import ChangedOutside
+from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.tui.screens.confirm import Confirm, MineOrTheirs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mahtab_tui.session import Session
+    from mahtab_tui.session.notebooks import Notebook
+    from mahtab_tui.tui.terminal_app import TerminalApp
+
+
+def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, typed: str) -> None:
+    """Save on a thread; notices tell how it went. typed: another file, for a copy; empty for its own."""
+
+    def save(over: bool = False) -> None:
+        written = notebook.save(over=over)
+        session.notice(f"Saved {notebook.label}." if written else f"{notebook.label} has all of it already.")
+
+    def work() -> None:
+        try:
+            save()
+        except ChangedOutside:
+            app.call_later(app.push_screen, MineOrTheirs(_CHANGED.format(notebook.label), yes="Keep mine", no="Read theirs"), chosen)
+
+    def chosen(mine: bool | None) -> None:
+        if mine is not None:
+            _on_thread(session, lambda: save(over=True) if mine else notebook.read_again())
+
+    if not typed:
+        _on_thread(session, work)
+        return
+    copy = project_folder() / Path(typed).expanduser()
+
+    def sure(yes: bool | None) -> None:
+        if yes:
+            _on_thread(session, lambda: _save_copy(session, notebook, copy))
+
+    if copy.exists():
+        app.push_screen(Confirm(f"{typed} is there already. Replace it?", yes="Replace", no="Keep"), sure)
+    else:
+        sure(True)
+
+
+_CHANGED = "Another program has changed {} since it was read. Keep mine replaces the file; read theirs shows its cells here, and drops from the file what is not saved."
+
+
+def _save_copy(session: Session, notebook: Notebook, copy: Path) -> None:
+    notebook.save_copy(copy)
+    session.notice(f"Saved a copy as {one_line(str(copy))}.")
+
+
+def _on_thread(session: Session, work: Callable[[], None]) -> None:
+    def guarded() -> None:
+        try:
+            work()
+        except CannotOpen as error:
+            session.notice(str(error), "error")
+        except OSError as error:
+            session.notice(f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error")
+
+    threading.Thread(target=guarded, name="notebook", daemon=True).start()
