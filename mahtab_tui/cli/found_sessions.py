@@ -58,7 +58,7 @@ def print_hits(typed: str, project: Path | None, limit: int) -> None:
     from mahtab_tui.store.resume import database
 
     try:
-        catch_up(database(), _CATCH_UP)
+        behind = catch_up(database(), _CATCH_UP)
         found = find_sessions(database(), typed, None if project is None else str(project), limit=limit)
     except StoreError as error:
         fail(str(error), 1)
@@ -68,8 +68,8 @@ def print_hits(typed: str, project: Path | None, limit: int) -> None:
             say(f"          {one_line(hit.excerpt)}")
     if found.more:
         say("There are more: add words, or give a larger --limit.")
-    if found.behind:
-        say(f"{found.behind:,} sessions are not in the index yet, so not all of what they hold was searched. Search again later.")
+    if behind:
+        say(f"{behind:,} sessions are not in the index yet, so not all of what they hold was searched. Search again later.")
     if found.note:
         say(found.note)
     if not found.hits:

@@ -13,6 +13,7 @@ from mahtab_tui.export.writing import ENDINGS, write
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
+    from mahtab_tui.store.sqlite import SessionRow
 
 
 class BadExport(Exception):
@@ -69,6 +70,20 @@ def export(session: Session, order: ExportOrder) -> None:
             session.notice(f"{order.file} cannot be written: {error.strerror}.", "error")
 
     threading.Thread(target=work, name="export", daemon=True).start()
+
+
+def export_session(row: SessionRow, path: Path) -> None:
+    """Export a saved session. Raises `StoreError`, `NothingToExport`, `FileExistsError` with a sentence, `OSError`."""
+    from mahtab_tui.store.resume import database
+    from mahtab_tui.store.sqlite import ALL, load_records
+
+    if path.suffix.lower() not in ENDINGS:
+        raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}.")
+    conversation = Conversation(record for _, record in load_records(database(), row.id, limit=ALL).records)
+    chosen = select(conversation, row.id)
+    if path.exists():
+        raise FileExistsError(f"{path} is there already. Give another name.")
+    write(chosen, path)
 
 
 def _exported(session: Session, order: ExportOrder) -> str:

@@ -19,7 +19,7 @@ class BranchRow(NamedTuple):
     depth: int
     """0 for the first session, 1 for its branches, and so on."""
     cell: int
-    """It begins before this cell of the session that it branched from; 0 for the first session."""
+    """It begins before this cell of the session that it branched from; 0 for the first session, and for copies that begin before a question."""
 
 
 def branch_session(path: Path, session: str, copy: str, cell: int) -> Branch:

@@ -12,6 +12,7 @@ import re
 import sqlite3
 import time
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -91,6 +92,11 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest // 2]}\n{text[-(longest // 2) :]}"
 
 
+def folder_word(project: str) -> str:
+    """Return the word that stands for a folder with each record: no text has it. Two folders may have the same one."""
+    return f"§{zlib.crc32(project.encode('utf-8', 'replace')):x}"
+
+
 def title_of(text: str) -> str:
     """Return the first line of a question, as a title."""
     for line in text[:10_000].splitlines():
@@ -112,6 +118,8 @@ class Digest:
         """The number of the last record that was read; None until the session itself is in the index."""
         self._records: int = row[2]
         self._title = restored(row[3])
+        project = connection.execute("select project from session where id = ?", (session,)).fetchone()
+        self._folder = folder_word("" if project is None else restored(project[0]))
         (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
         self._indexes = make_index(connection)
         self.behind = not self._indexes or (self._upto or 0) < last
@@ -192,10 +200,11 @@ class Digest:
         self._upto = 0
 
     def _say(self, record: int, found: str) -> None:
-        self._connection.execute("insert into said (rowid, text) values (?, ?)", (Place(self._number, record).row, found))
+        row = Place(self._number, record).row
+        self._connection.execute("insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}"))
 
     def _unsay(self, row: int, found: str) -> None:
-        self._connection.execute("insert into said (said, rowid, text) values ('delete', ?, ?)", (row, found))
+        self._connection.execute("insert into said (said, rowid, text) values ('delete', ?, ?)", (row, f"{self._folder} {found}"))
 
 
 def behind(connection: sqlite3.Connection) -> list[str]:

@@ -14,7 +14,7 @@ from mahtab_tui.bus.left_out import LeftOut, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.database import make_index
-from mahtab_tui.store.digest import Place, behind, opened, words, words_of
+from mahtab_tui.store.digest import Place, folder_word, opened, words, words_of
 from mahtab_tui.store.encoding import restored
 from mahtab_tui.store.reading import readable_record
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, session_row
@@ -37,7 +37,6 @@ _SESSION = (
     " from digest join session on session.id = digest.session where digest.number = ?"
 )
 """A session, and whether it may have private variables."""
-_FOLDER = "select digest.number from digest join session on session.id = digest.session where session.project = ?"
 _RECORD = "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
 _ALL = "select time, tag, attrs, text from record where session = ? order by number"
 _NEWEST = "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
@@ -59,8 +58,6 @@ class Found(NamedTuple):
     hits: list[Hit]
     more: bool
     """Whether there may be further ones."""
-    behind: int
-    """How many sessions are not in the index yet."""
     note: str = ""
     """A sentence if there is no index."""
 
@@ -77,33 +74,31 @@ def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: 
     """
     wanted = wanted_words(typed)
     if not wanted or not path.exists():
-        return Found([], False, 0)
+        return Found([], False)
     with opened(path) as connection:
         if not make_index(connection):
             return _read_all(connection, wanted, project, limit)
         hits, more = _hits(connection, wanted, project, limit)
-        waiting = behind(connection)
     hits.sort(key=lambda hit: -hit.session.last)
-    return Found(hits, more, len(waiting))
+    return Found(hits, more)
 
 
 def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int) -> tuple[list[Hit], bool]:
     ends_at = time.monotonic() + SECONDS
-    within = None if project is None else {number for (number,) in connection.execute(_FOLDER, (project,))}
     hits: list[Hit] = []
     last = _NO_PLACE
     """The session of the row before, if it needs no further look."""
     guarded: tuple[int, _Guard] | None = None
-    for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted),))):
+    for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted, project),))):
         if count % _LOOK == 0 and time.monotonic() > ends_at:
             return hits, True
         place = Place.of(row)
-        if place.digest == last or (within is not None and place.digest not in within):
+        if place.digest == last:
             continue
         if len(hits) == limit:
             return hits, True
         found = connection.execute(_SESSION, (place.digest,)).fetchone()
-        if found is None:
+        if found is None or project not in (None, restored(found[2])):
             last = place.digest
             continue
         session = session_row(found[:-1])
@@ -118,9 +113,10 @@ def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | 
     return hits, False
 
 
-def _query(wanted: Sequence[str]) -> str:
+def _query(wanted: Sequence[str], project: str | None) -> str:
     """Return the words in FTS5's language; each is one of its tokens, so nothing in it has a meaning there."""
-    return " ".join(f'"{word}"' for word in wanted) + (" *" if len(wanted[-1]) > 1 else "")
+    folder = [] if project is None else [folder_word(project)]
+    return " ".join(f'"{word}"' for word in (*folder, *wanted)) + (" *" if len(wanted[-1]) > 1 else "")
 
 
 def _record(connection: sqlite3.Connection, session: str, place: int) -> Record | None:
@@ -172,7 +168,7 @@ def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: st
         if not guards[session].holds_back(record):
             hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
     note = "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched." if more else ""
-    return Found(sorted(hits.values(), key=lambda hit: -hit.session.last), more, 0, note)
+    return Found(sorted(hits.values(), key=lambda hit: -hit.session.last), more, note)
 
 
 def _newest(connection: sqlite3.Connection) -> Iterator[tuple[str, Record]]:

@@ -14,6 +14,7 @@ import tests.benchmarks.mcp as mcp
 import tests.benchmarks.recursion as recursion
 import tests.benchmarks.sandbox as sandbox
 import tests.benchmarks.screen as screen
+import tests.benchmarks.sessions as sessions
 import tests.benchmarks.transcript as transcript
 import tests.benchmarks.undo as undo
 from tests.benchmarks.table import Row, print_table
@@ -29,6 +30,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "recursion": recursion.rows,
     "mcp": mcp.rows,
     "knowledge": knowledge.rows,
+    "sessions": sessions.rows,
 }
 
 

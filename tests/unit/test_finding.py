@@ -143,6 +143,8 @@ def test_a_folder_has_its_own(path: Path) -> None:
     save(path, "there", question("apples"), project="/there")
     assert found(path, "apples", "/there") == ["there"]
     assert found(path, "there") == ["there"]  # by the folder's name
+    spoil(path, "update session set project = '/moved' where id = 'there'")  # as a folder whose word is the same
+    assert found(path, "apples", "/there") == []
 
 
 def test_the_title_is_the_first_questions_first_line_until_it_is_renamed(path: Path) -> None:
@@ -188,7 +190,7 @@ def test_deleting_a_session_leaves_nothing_of_it_in_the_index(path: Path) -> Non
     assert index_rows(path) == rows
     connection = sqlite3.connect(path)
     connection.execute("create virtual table temp.terms using fts5vocab(main, said, row)")
-    left = {term for (term,) in connection.execute("select term from terms")}
+    left = {term for (term,) in connection.execute("select term from terms") if "§" not in term}
     assert left == set(words("kept n p apples").split())
     assert connection.execute("select count(*) from record").fetchone() == (1,)
     connection.close()
@@ -207,8 +209,7 @@ def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_tol
         save(path, session, question(f"apples {session}"), *(record for number in range(150) for record in cell(number, f"x{number}")))
     without_digests(path)
     assert [(row.heading, row.size) for row in list_sessions(path)] == [("apples b", 0), ("apples a", 0)]
-    outcome = find_sessions(path, "apples")
-    assert (outcome.hits, outcome.behind) == ([], 2)
+    assert found(path, "apples") == []
     assert catch_up(path, 0.0) == 2
     save(path, "a", question("pears", 2))  # not in the index before what came earlier
     assert found(path, "pears") == []
@@ -227,7 +228,7 @@ def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_tol
 def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
     save(path, "s", question("apples"))
     fork_session(path, "s", "copy")
-    assert find_sessions(path, "apples").behind == 1
+    assert catch_up(path, 0.0) == 1
     assert catch_up(path, 60.0) == 0
     assert sorted(found(path, "apples")) == ["copy", "s"]
 

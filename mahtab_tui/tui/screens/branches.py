@@ -59,7 +59,7 @@ class BranchesScreen(Dialog[str | None], ListingSource[BranchRow]):
     def line(self, row: BranchRow, width: int) -> Content:
         mark = ("● ", "$moon") if row.session.id == self._present else "  "
         tree = f"{'  ' * (row.depth - 1)}└ " if row.depth else ""
-        start = f"before cell {row.cell}" if row.cell else "from the beginning"
+        start = f"before cell {row.cell}" if row.cell else "a copy" if row.depth else "from the beginning"
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.session.last))
         return Content.assemble(
             mark, f"{tree}{plain(one_line(row.session.id))}  ", (f"{start:<18}  {day}  {plain(one_line(row.session.first))}", "$muted")

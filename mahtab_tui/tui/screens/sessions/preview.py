@@ -41,9 +41,12 @@ class Preview(Container):
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
         """Show records in place of those before, at the newest one of the words."""
+        focused = self._reading is not None and self._reading.has_focus
         self.remove_children()
         self._reading = reading = Reading()
         self.mount(reading)
+        if focused:
+            reading.focus()
         reading.fold(records)
         if wanted:
             self.call_after_refresh(self._mark, reading, "|".join(map(re.escape, wanted)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,19 +16,24 @@ from textual.content import Content
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session.exports import export_session
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.claim import Holder, held
 from mahtab_tui.store.describing import cost, day, size
-from mahtab_tui.store.digest import catch_up
+from mahtab_tui.store.digest import LONGEST_TITLE, catch_up, rename_session
 from mahtab_tui.store.finding import Found, Hit, find_sessions, wanted_words
+from mahtab_tui.store.forks import fork
 from mahtab_tui.store.preview import preview
-from mahtab_tui.store.resume import database
+from mahtab_tui.store.resume import NoSession, database, remove_session
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.sessions.preview import Preview
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
@@ -37,6 +44,7 @@ SHOWN = 200
 """Sessions that are shown at most."""
 _WIDE = 70
 """Columns from which on a line says more than the day and the title."""
+_HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
 _PAUSE = 0.05
 """Seconds without a key after which a search begins."""
 _CATCH_UP = 0.2
@@ -82,6 +90,10 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Leave"),
+        ("f2", "rename", "Rename"),
+        ("f5", "fork", "Copy"),
+        ("f6", "export", "Export"),
+        ("f8", "delete", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
         ("enter", "take", "Resume"),  # while the preview has the focus
     ]
@@ -90,13 +102,17 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         """present: the session that is open; empty if it is not saved. may_leave: why no other session can be opened; empty if it can."""
         super().__init__()
         self._preview = Preview()
-        self.listing = Listing(self, "Sessions", "Enter resumes · Ctrl+T folder/all · Tab reads · Esc leaves", "type to search", beside=self._preview)
+        self.listing = Listing(self, "Sessions", _HINT, "type to search", beside=self._preview)
         self._database = database
         self._present = present
         self._project = project
         self._may_leave = may_leave
         self._all = False
         self._answer: Answer | None = None
+        self._behind = 1
+        """How many sessions are not in the index, as far as is known. Only the thread that searches changes it, while it runs."""
+        self._taken_early = False
+        """Whether Enter waits for the list to show what was typed."""
         self._finder = NewestOnly(self._find, "sessions", _PAUSE)
         self._reader = NewestOnly(self._read, "session-preview", _PAUSE)
         self._shown: tuple[str, str] = "", ""
@@ -118,18 +134,20 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         return Question(self.listing.typed.strip(), None if self._all else self._project)
 
     def find(self) -> None:
+        self._taken_early = False
         self._finder.ask(self._question)
 
     # On threads
 
     def _find(self, question: Question) -> None:
-        problem, found, count, open_now = "", Found([], False, 0), 0, dict[str, Holder]()
+        problem, found, count, open_now = "", Found([], False), 0, dict[str, Holder]()
         try:
-            catch_up(self._database, _CATCH_UP)
+            if self._behind:
+                self._behind = catch_up(self._database, _CATCH_UP)
             if wanted_words(question.typed):
                 found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
             else:
-                found = Found([Hit(row, "") for row in list_sessions(self._database, question.project, limit=SHOWN)], False, 0)
+                found = Found([Hit(row, "") for row in list_sessions(self._database, question.project, limit=SHOWN)], False)
             count = count_sessions(self._database, question.project)
             open_now = held()
         except StoreError as error:
@@ -150,19 +168,24 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
     def _show(self, answer: Answer) -> None:
         if is_leaving(self) or answer.question != self._question:
             return
-        first = self._answer is None
+        first = self._answer is None or self._answer.question != answer.question
         self._answer = answer
         present = next((place for place, hit in enumerate(answer.found.hits) if hit.session.id == self._present), 0)
-        self.listing.fill(present if first else 0)
+        self.listing.fill(present if first else None)
         self.listing.count(self._count(answer))
-        self.listing.say(answer.problem or answer.found.note)
-        if answer.found.behind:
+        if answer.problem or answer.found.note:
+            self.listing.say(answer.problem or answer.found.note)
+        if self._taken_early:
+            self._taken_early = False
+            if self.listing.chosen is not None:
+                self.take()
+        elif self._behind:
             self._finder.ask(answer.question)
 
     def _count(self, answer: Answer) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
-        if answer.found.behind:
-            return f"{shown:,} found · {answer.found.behind:,} sessions are still being read"
+        if self._behind:
+            return f"{shown:,} found · {self._behind:,} sessions are still being read"
         if wanted_words(answer.question.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
         return f"the newest {shown:,} of {answer.count:,} {scope}" if answer.count > shown else f"{shown:,} {scope}"
@@ -189,7 +212,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         if self._shown != (session.id, self.listing.typed):
             self._shown = session.id, self.listing.typed
             self._reader.ask(wanted)
-        holder = self._answer.open_now.get(session.id) if self._answer is not None else None
+        holder = self._holder(row)
         here = "this session" if session.id == self._present else "" if holder is None else f"open: {holder.sentence_part()}"
         parts = (here, session.id, session.project, session.model, cost(session), f"{session.records:,} records", size(session))
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
@@ -215,15 +238,98 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self.take()
 
     def take(self) -> None:
-        hit = self.listing.chosen
-        if hit is None or self._answer is None or self._answer.question != self._question:
+        if (hit := self._chosen()) is None:
+            self._taken_early = True
             return
-        holder = self._answer.open_now.get(hit.session.id)
+        holder = self._holder(hit)
         if hit.session.id == self._present:
             self.listing.say("You are in this session.")
-        elif self._may_leave:
-            self.listing.say(f"{self._may_leave} mahtab-tui --resume {hit.session.id} opens it.")
-        elif holder is not None:
-            self.listing.say(f"It is open in {holder.sentence_part()}. Leave it there first, or fork it.")
+        elif holder is not None and not self._may_leave:
+            self.listing.say(f"It is open: {holder.sentence_part()}. Leave it there first, or copy it with F5.")
         else:
-            self.dismiss(hit.session.id)
+            self._go_to(hit.session.id)
+
+    def action_rename(self) -> None:
+        if (hit := self._chosen()) is None:
+            return
+
+        def named(title: str | None) -> None:
+            if title:
+                self._do(partial(rename_session, self._database, hit.session.id, title), "")
+
+        self.app.push_screen(Prompt("Title of the session", hit.session.heading), named)
+
+    def action_delete(self) -> None:
+        if (hit := self._chosen()) is None:
+            return
+        if hit.session.id == self._present:
+            self.listing.say("You are in this session: leave it before you delete it.")
+            return
+
+        def sure(yes: bool | None) -> None:
+            if yes:
+                self._do(partial(remove_session, hit.session), "It is deleted.")
+
+        title = one_line(hit.session.heading)[:LONGEST_TITLE]
+        self.app.push_screen(Confirm(f'Delete the session "{title}" and its variables for good?', yes="Delete", no="Keep"), sure)
+
+    def action_fork(self) -> None:
+        """Copy the session; while the preview has the focus, its beginning before the marked entry."""
+        if (hit := self._chosen()) is None:
+            return
+        reading = self._preview.reading
+        entry = reading.entry if reading is not None and reading.has_focus else ""
+
+        def copied() -> Callable[[], None]:
+            copy = fork(hit.session.id, entry)
+            return lambda: self._go_to(copy)
+
+        self._do(copied, "")
+
+    def action_export(self) -> None:
+        if (hit := self._chosen()) is None:
+            return
+
+        def named(file: str | None) -> None:
+            if file:
+                path = Path(self._project, Path(file).expanduser())
+                self._do(partial(export_session, hit.session, path), f"Exported into {path}.")
+
+        self.app.push_screen(Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"), named)
+
+    def _chosen(self) -> Hit | None:
+        """The session at the cursor; None while the list does not yet show what was typed."""
+        return None if self._answer is None or self._answer.question != self._question else self.listing.chosen
+
+    def _holder(self, hit: Hit) -> Holder | None:
+        return None if self._answer is None else self._answer.open_now.get(hit.session.id)
+
+    def _go_to(self, session: str) -> None:
+        if self._may_leave:
+            self.listing.say(f"{self._may_leave} mahtab-tui --resume {session} opens it.")
+        else:
+            self.dismiss(session)
+
+    def _do(self, work: Callable[[], Callable[[], None] | None], outcome: str) -> None:
+        """Do something on a thread and say how it went. work: may return what to do afterwards, on the main thread."""
+
+        def act() -> None:
+            then, said, style = None, outcome, "$good"
+            try:
+                then = work()
+            except (StoreError, NoSession, NothingToExport, FileExistsError) as error:
+                said, style = str(error), "$bad"
+            except OSError as error:
+                said, style = f"{error.filename or 'The file'} cannot be written: {error.strerror}.", "$bad"
+            self.call_later(self._done, then, said, style)
+
+        threading.Thread(target=act, name="session-action", daemon=True).start()
+
+    def _done(self, then: Callable[[], None] | None, said: str, style: str) -> None:
+        if is_leaving(self):
+            return
+        self._shown, self._behind = ("", ""), 1
+        self.listing.say(said, style)
+        if then is not None:
+            then()
+        self._finder.ask(self._question, at_once=True)

@@ -1,0 +1,126 @@
+"""The figures of saved sessions: how long finding one takes, and what the index costs."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import encode
+from mahtab_tui.store.database import connect, transaction
+from mahtab_tui.store.digest import Digest, catch_up
+from mahtab_tui.store.encoding import as_json
+from mahtab_tui.store.finding import find_sessions
+from mahtab_tui.store.sqlite import SqliteStore, list_sessions
+from tests.benchmarks.table import Row, median, p99, timed
+
+_SESSIONS = 10_000
+_TURNS = 20
+"""Questions of a session; each makes ten records."""
+_COMMON = "the of and to in is we for that this data column value row table mean group print frame index sum count month order price".split()
+
+
+class _Texts:
+    """Words that are as common and as rare as words are."""
+
+    def __init__(self) -> None:
+        self._chance = random.Random(0)
+        self._words = _COMMON + [
+            "".join(self._chance.choices("etaoinshrdlcumwfgypbvk", k=self._chance.randint(3, 11))) for _ in range(40_000 - len(_COMMON))
+        ]
+        self._weights = []
+        total = 0.0
+        for place in range(len(self._words)):
+            total += 1 / (place + 3)
+            self._weights.append(total)
+
+    def words(self, count: int) -> str:
+        return " ".join(self._chance.choices(self._words, cum_weights=self._weights, k=count))
+
+    def code(self) -> str:
+        names = self._chance.choices(self._words, cum_weights=self._weights, k=6)
+        return "{0} = frame.groupby('{1}')['{2}'].mean()\nprint({0}.sort_values('{3}').head())\n{4} = {0} * {5!r}".format(*names)
+
+    def table(self) -> str:
+        return "\n".join(f"{place:>3}  {self.words(2):<24}  {self._chance.random() * 1000:.3f}" for place in range(8))
+
+    def session(self) -> Iterator[Record]:
+        """The records of a session."""
+        for turn in range(1, _TURNS + 1):
+            cell = 2 * turn
+            yield records.UserReplIn(self.code(), cell=cell, party="you", time=1e9)
+            yield records.UserReplOut(self.table(), cell=cell, party="you", status="ok", duration=0.1, time=1e9)
+            yield records.Namespace(cell=cell, changes=(records.Change("frame", "rebound", "DataFrame", "8 rows"),), time=1e9)
+            yield records.UserChat(self.words(15), turn=turn, time=1e9)
+            yield records.Agent(state="thinking", turn=turn, time=1e9)
+            yield records.AssistantChat(self.words(60), turn=turn, step=0, party="model", time=1e9)
+            yield records.AssistantReplIn(self.code(), cell=cell + 1, turn=turn, step=0, block=0, party="model", time=1e9)
+            yield records.AssistantReplOut(self.table(), cell=cell + 1, turn=turn, step=0, block=0, status="ok", duration=0.1, time=1e9)
+            yield records.Usage(model="model", input_tokens=1000, output_tokens=100, cost=0.01, turn=turn, time=1e9)
+            yield records.Agent(state="done", turn=turn, time=1e9)
+
+
+def _write(path: Path, texts: _Texts) -> None:
+    """Write sessions as an older version did, without a digest."""
+    with closing(connect(path)) as connection:
+        for number in range(_SESSIONS):
+            with transaction(connection):
+                name = f"{number:08x}"
+                connection.execute("insert into session values (?, 'study', ?, ?, ?, ?)", (name, f"/data/{number % 100}", 1e9, 1e9 + number, "first"))
+                rows = [(name, each.time, each.tag, as_json(encode(each)), each.text) for each in texts.session()]
+                if number % 100 == 7:
+                    rows[3] = (*rows[3][:4], f"zanzibar{number} {rows[3][4]}")
+                connection.executemany("insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)", rows)
+
+
+def _appending(path: Path, texts: _Texts) -> list[float]:
+    """Milliseconds of each of a thousand records that come one by one."""
+    store = SqliteStore(path, f"append{time.time_ns()}", name="study", project="/p")
+    said = [record for _ in range(5) for record in texts.session()]
+    took = [timed(lambda record=record: store.append(record), 1)[0] for record in said]  # type: ignore[misc]
+    store.close()
+    return took
+
+
+def rows() -> Iterator[Row]:
+    """Finding a session among many."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, texts = Path(folder) / "sessions.db", _Texts()
+        _write(path, texts)
+        before = path.stat().st_size
+        started = time.perf_counter()
+        catch_up(path, 3600.0)
+        took = time.perf_counter() - started
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("pragma wal_checkpoint(truncate)")
+        size = f"{before / 1e6:,.0f} MB of records"
+        yield Row(f"index of {_SESSIONS:,} sessions of 200 records: time", took, "s", "", note=f"{1e6 * took / _SESSIONS / 200:.0f} us a record")
+        yield Row("its size", (path.stat().st_size - before) / 1e6, "MB", "< the records", note=size)
+        for what, typed in (
+            ("a rare word", "zanzibar7007"),
+            ("the beginning of rare words", "zanz"),
+            ("a common word", "frame"),
+            ("the beginning of a common word", "groupb"),
+            ("two letters", "pr"),
+            ("five common words", "frame groupby print mean sort"),
+            ("a common and a rare word", "the zanzibar7007"),
+            ("nothing", "zanzibar7007 zanzibar107"),
+        ):
+            took_each = timed(lambda typed=typed: find_sessions(path, typed), 20)  # type: ignore[misc]
+            yield Row(f"finding {what}", median(took_each), "ms", "<= 100", note=f"p99 {p99(took_each):.1f}")
+        took_each = timed(lambda: find_sessions(path, "frame groupb", "/data/7"), 20)
+        yield Row("finding a common word in one folder of 100", median(took_each), "ms", "<= 100", note=f"p99 {p99(took_each):.1f}")
+        yield Row("listing the newest 50", median(timed(lambda: list_sessions(path, limit=50), 20)), "ms", "<= 100")
+        with mock.patch.object(Digest, "note"):
+            bare = _appending(path, texts)
+        kept = _appending(path, texts)
+        yield Row(
+            "appending a record", median(kept), "ms", "", median(bare), note=f"mean {sum(kept) / len(kept):.2f}, without {sum(bare) / len(bare):.2f}"
+        )

@@ -1,0 +1,224 @@
+"""The screen of saved sessions: searched, read, renamed, copied, exported, deleted and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.store.claim import claim
+from mahtab_tui.store.resume import database
+from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
+from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.texts import text_of
+from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.prompt import Prompt
+from mahtab_tui.tui.screens.sessions.preview import Reading
+from mahtab_tui.tui.screens.sessions.screen import SessionsScreen
+from tests.tui.editor_app import until, write
+from tests.tui.screens_app import ScreensApp
+
+NOON = 1_750_000_000.0
+HERE = "/data/shop"
+
+
+def save(session: str, asked: str, at: float, *more: Record, project: str = HERE) -> None:
+    said = [
+        records.UserReplIn("import pandas as pd\norders = pd.read_csv('orders.csv')", cell=1, party="you", time=at),
+        records.UserReplOut("", cell=1, party="you", status="ok", duration=0.25, time=at + 1),
+        records.UserChat(asked, turn=1, time=at + 2),
+        records.AssistantChat("Most come in **May**.\n\n```python\nprint(best)\n```\n", turn=1, step=0, party="sonnet", time=at + 3),
+        records.AssistantReplIn("print(best)", cell=2, turn=1, step=0, block=0, party="sonnet", time=at + 4),
+        records.AssistantReplOut("May    412\n", cell=2, turn=1, step=0, block=0, party="sonnet", status="ok", duration=0.5, time=at + 5),
+        records.Usage(model="claude-sonnet", cost=0.0123, turn=1, time=at + 6),
+    ]
+    store = SqliteStore(database(), session, name="shop", project=project)
+    for record in (*said, *more):
+        store.append(record)
+    store.close()
+
+
+@pytest.fixture(autouse=True)
+def saved(home: Path) -> None:
+    save("1a1a1a1a", "Which month has most orders?\nIn short.", NOON)
+    save("2b2b2b2b", "Plot [b]revenue[/b] by \x1b]0;x\x07region", NOON + 90_000)
+    save("3c3c3c3c", "Why are rows lost?", NOON + 180_000)
+    save("4d4d4d4d", "Elsewhere, which month?", NOON + 270_000, project="/data/other")
+
+
+def shown(screen: SessionsScreen) -> list[str]:
+    return [hit.session.id[0] for hit in screen.listing.rows]
+
+
+def text(screen: SessionsScreen, part: str = ".listing-said") -> str:
+    return str(screen.query_one(part, Static).content)
+
+
+def read(screen: SessionsScreen) -> str:
+    """What the preview shows."""
+    if not screen.query(Reading):
+        return ""
+    entries = screen.query_one(Reading).viewport.transcript.entries
+    return "\n".join(text_of(entry) for entry in entries)
+
+
+async def opened(pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str = "") -> tuple[SessionsScreen, list[str | None]]:
+    screen = SessionsScreen(database(), present, HERE, may_leave=may_leave)
+    answers: list[str | None] = []
+    pilot.app.push_screen(screen, answers.append)
+    await until(pilot, lambda: bool(screen.query(OptionList)) and len(screen.listing.rows) > 0)
+    await until(pilot, lambda: "Most come in" in read(screen))
+    return screen, answers
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 35), (200, 50)])
+def test_the_list_and_what_was_said_are_side_by_side_where_there_is_room(size: tuple[int, int], snap_compare: Callable[..., bool]) -> None:
+    async def run(pilot: Pilot[int]) -> None:
+        screen, _ = await opened(pilot)
+        await write(pilot, "month")
+        await until(pilot, lambda: shown(screen) == ["1"] and "Which month" in read(screen))
+        await until(pilot, lambda: screen.query_one(Reading).search.pattern is not None)
+        await pilot.pause()
+
+    assert snap_compare(ScreensApp(), terminal_size=size, run_before=run)
+
+
+async def test_typing_searches_and_the_scope_is_changed() -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot)
+        assert shown(screen) == ["3", "2", "1"]
+        assert text(screen, ".listing-count") == "3 in this folder"
+        assert screen.line(screen.listing.rows[0], 60).plain.startswith("● 2025-06-17  Why are rows lost?")
+        assert "Plot [b]revenue[/b] by region" in screen.line(screen.listing.rows[1], 60).plain
+        await write(pilot, "mont")
+        await until(pilot, lambda: shown(screen) == ["1"])
+        assert text(screen, ".listing-about").splitlines()[1] == "Which month has most orders? In short."
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: shown(screen) == ["4", "1"])
+        assert text(screen, ".listing-count") == "2 found in all folders"
+        await write(pilot, "zz")
+        await until(pilot, lambda: shown(screen) == [])
+        assert "Nothing was found" in text(screen, ".listing-about")
+        await until(pilot, lambda: "Most come in" not in read(screen))
+        await pilot.press("enter", "f2", "f5", "f6", "f8")
+        assert pilot.app.screen is screen
+        await pilot.press("escape")
+        await until(pilot, lambda: answers == [None])
+
+
+async def test_enter_resumes_what_was_typed_even_before_the_list_shows_it() -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot)
+        await pilot.press(*"revenue", "enter")
+        await until(pilot, lambda: answers == ["2b2b2b2b"])
+        assert pilot.app.screen is not screen
+
+
+async def test_the_present_session_one_that_is_open_and_any_from_an_unsaved_screen_are_not_resumed() -> None:
+    own = claim("2b2b2b2b")
+    assert own is not None
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: "You are in this session" in text(screen))
+        await pilot.press("f8")
+        await until(pilot, lambda: "leave it before you delete it" in text(screen))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "It is open: process" in text(screen))
+        assert "open: process" in text(screen, ".listing-about")
+        await pilot.press("f8")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
+        await pilot.press("y")
+        await until(pilot, lambda: "The session 2b2b2b2b is open" in text(screen))
+        await pilot.press("escape")
+        await until(pilot, lambda: answers == [None])
+    own.release()
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot, present="", may_leave="This session is not saved:")
+        await pilot.press("enter")
+        await until(pilot, lambda: "mahtab-tui --resume 3c3c3c3c opens it" in text(screen))
+        assert answers == []
+
+
+async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, _ = await opened(pilot)
+        await pilot.press("down", "f2")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+        await pilot.press("ctrl+u")
+        await write(pilot, "Money")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.line(screen.listing.rows[1], 60).plain.endswith("Money"))
+        assert screen.listing.chosen == screen.listing.rows[1]
+        for file, outcome in (
+            ("report.md", "Exported into"),
+            ("report.md", "is there already"),
+            ("report.txt", "ending says"),
+            ("no/x.md", "No such file"),
+        ):
+            await pilot.press("f6")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+            await pilot.press("ctrl+u")
+            await write(pilot, str(tmp_path / file))
+            await pilot.press("enter")
+            await until(pilot, lambda outcome=outcome: outcome in text(screen))  # type: ignore[misc]
+        assert "Most come in" in (tmp_path / "report.md").read_text()
+        await pilot.press("f8")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
+        await pilot.press("n")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("f8")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
+        await pilot.press("y")
+        await until(pilot, lambda: shown(screen) == ["3", "1"])
+        assert [row.id[0] for row in list_sessions(database())] == ["4", "3", "1"]
+
+
+async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot)
+        await pilot.press("down", "f5")
+        await until(pilot, lambda: len(answers) == 1)
+        assert answers[0] is not None
+        assert len(load_records(database(), answers[0]).records) == 7
+
+        screen, answers = await opened(pilot, present="")
+        await until(pilot, lambda: "Why are rows lost" in read(screen) or bool(screen.listing.rows))
+        await write(pilot, "lost")
+        await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
+        reading = screen.query_one(Reading)
+        reading.focus()
+        first = next(entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell))
+        reading.mark_and_show(first)
+        await pilot.press("down")
+        assert reading.entry == "question 1"
+        await pilot.press("f5")
+        await until(pilot, lambda: len(answers) == 1)
+        assert answers[0] is not None
+        copied = [record for _, record in load_records(database(), answers[0]).records]
+        assert [record.tag for record in copied] == ["user-repl-in", "user-repl-out", "branch"]
+        assert copied[-1].text == "This session is a copy of 3c3c3c3c, before question 1."
+
+
+async def test_without_sessions_that_is_said() -> None:
+    async with ScreensApp().run_test(size=(80, 24)) as pilot:
+        screen = SessionsScreen(database(), "", "/nowhere")
+        pilot.app.push_screen(screen)
+        await until(
+            pilot, lambda: bool(screen.query(".listing-about")) and "There are no saved sessions of this folder" in text(screen, ".listing-about")
+        )
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: len(screen.listing.rows) == 4)
+
+
+async def test_a_file_that_cannot_be_read_is_a_sentence() -> None:
+    database().write_bytes(b"this is no database, it only says so" * 1000)
+    async with ScreensApp().run_test(size=(80, 24)) as pilot:
+        screen = SessionsScreen(database(), "", HERE)
+        pilot.app.push_screen(screen)
+        await until(pilot, lambda: bool(screen.query(".listing-said")) and "was damaged" in text(screen))
