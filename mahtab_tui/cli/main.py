@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from mahtab_tui import __version__
 from mahtab_tui.cli.config import config_app
 from mahtab_tui.cli.mcp import mcp_app
-from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, MaxUsd, Model, Python, checked_settings
+from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
 from mahtab_tui.cli.searching import bench, rlm
 from mahtab_tui.cli.sessions import export, sessions_app
@@ -65,6 +65,7 @@ def screen(
     model: Model = None,
     approval: Approval = None,
     python: Python = None,
+    kernel: KernelAddress = None,
     theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
     resume: Annotated[
         str | None,
@@ -91,9 +92,7 @@ def screen(
     mahtab-tui FILE.ipynb, FILE.py or FILE.md shows the file's cells, which can be run and saved.
     """
     if context.invoked_subcommand is not None:
-        if any(
-            (model, approval, python, theme, resume, continue_, no_share, no_store, query, load, cells, json, skills_dir, code_dir, max_usd, given)
-        ):
+        if any(context.params.values()):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
         return
@@ -117,6 +116,7 @@ def screen(
         model=model,
         approval=approval,
         python=python,
+        kernel=kernel,
         theme=theme,
         share=share,
         skills_dir=skills_dir or None,

@@ -16,6 +16,9 @@ Approval = Annotated[
     str | None, typer.Option(help="ask: the model's code waits for you; review: it runs, then you keep or undo its changes; auto: it just runs")
 ]
 Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interpreter, or the folder of a virtual environment")]
+KernelAddress = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help='Where the kernel runs: ssh://HOST, or "command: docker exec -i box python3"')
+]
 MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]

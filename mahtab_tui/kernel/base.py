@@ -43,6 +43,10 @@ class KernelInfo:
     cwd: str
     pid: int
     state: KernelState
+    place: str = ""
+    """The machine, or the command that leads to the kernel; empty for here."""
+    next_try: float = 0.0
+    """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
 
 
 class HostFunction(NamedTuple):

@@ -8,13 +8,17 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
+from mahtab_tui.system.working_folder import existing_folder
 
 OLDEST = (3, 9)
 """The oldest Python for the kernel's side."""
@@ -46,15 +50,109 @@ main(fd)
 """
 
 
-class Process(NamedTuple):
+class Process(Protocol):
     """A kernel process and the host's ends of its connections."""
+
+    @property
+    def channel(self) -> socket.socket: ...
+
+    @property
+    def output(self) -> int:
+        """The read end of the pipe for its fd 1 and 2."""
+
+    @property
+    def token(self) -> bytes:
+        """Part of each frame that it sends. The kernel reads it first, and user code does not know it."""
+
+    @property
+    def has_our_clock(self) -> bool:
+        """Whether `time.monotonic` means the same there."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and its children."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
+
+
+class LocalProcess(NamedTuple):
+    """A `Process` on this machine."""
 
     child: subprocess.Popen[bytes]
     channel: socket.socket
     output: int
-    """The read end of the pipe for its fd 1 and 2."""
     token: bytes
-    """Part of each frame that it sends. The kernel reads it first, and user code does not know it."""
+
+    @property
+    def has_our_clock(self) -> bool:
+        return True
+
+    def signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.child.pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        return self.child.wait(timeout)
+
+
+class WireState(NamedTuple):
+    """Whether the wire to a kernel elsewhere is there."""
+
+    connected: bool = True
+    next_try: float = 0.0
+    """When the next try to connect begins, in seconds since the epoch."""
+    why: str = ""
+    """Why it is not there, as a clause."""
+
+
+OnWire = Callable[[WireState], None]
+
+
+class Place(Protocol):
+    """Where the processes of a kernel run."""
+
+    @property
+    def label(self) -> str:
+        """For the header; empty for this machine."""
+
+    def find(self, python: str | None) -> str:
+        """Return the interpreter that the user means. Raises `KernelError`."""
+
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> Process:
+        """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`, `KernelError`.
+
+        on_wire: told when the wire goes, before each try to connect again, and when it is back.
+        """
+
+    def existing_folder(self, path: str) -> str:
+        """Return the folder, or the next one above it that exists."""
+
+    def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
+        """Return what a kernel there is told of where its namespace is kept. Raises `KernelError`."""
+
+    def may_be_kept(self, place: KeepPlace) -> bool:
+        """Return False if it is known without the kernel that nothing is kept."""
+
+
+class Here:
+    """This machine."""
+
+    label = ""
+
+    def find(self, python: str | None) -> str:
+        return find_interpreter(python)
+
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> Process:
+        return spawn(executable, cwd, environment(color, *size))
+
+    def existing_folder(self, path: str) -> str:
+        return existing_folder(path)
+
+    def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
+        return {**place._asdict(), "cloudpickle": cloudpickle_folder()}
+
+    def may_be_kept(self, place: KeepPlace) -> bool:
+        return os.path.lexists(place.folder)
 
 
 def cloudpickle_folder() -> str:
@@ -93,26 +191,29 @@ def find_interpreter(python: str | None) -> str:
 
 
 def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
-    """Return the user's environment with variables that describe the screen.
+    """Return the user's environment with variables that describe the screen."""
+    return {**os.environ, **screen_variables(color, columns, lines, os.environ)}
+
+
+def screen_variables(color: bool, columns: int, lines: int, own: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return variables that describe the screen.
 
     Output goes to a pipe, so programs must be told that colours are shown, but that the output is not an interactive terminal
-    (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR takes precedence.
+    (rich's `TTY_INTERACTIVE`). The user's own NO_COLOR or FORCE_COLOR takes precedence: own.
     """
-    env = dict(os.environ)
-    env["COLUMNS"], env["LINES"] = str(columns), str(lines)
+    env = {"COLUMNS": str(columns), "LINES": str(lines)}
     if not color:
-        env["NO_COLOR"] = "1"
-        env["TERM"] = "dumb"
-    elif "NO_COLOR" not in env:
-        env.setdefault("FORCE_COLOR", "1")
-        env.setdefault("CLICOLOR_FORCE", "1")
-        env.setdefault("TTY_INTERACTIVE", "0")
-        if env.get("TERM", "dumb") == "dumb":
-            env["TERM"] = "xterm-256color"
+        return {**env, "NO_COLOR": "1", "TERM": "dumb"}
+    if "NO_COLOR" in own:
+        return env
+    for name, value in (("FORCE_COLOR", "1"), ("CLICOLOR_FORCE", "1"), ("TTY_INTERACTIVE", "0")):
+        env[name] = own.get(name, value)
+    if own.get("TERM", "dumb") == "dumb":
+        env["TERM"] = "xterm-256color"
     return env
 
 
-def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> Process:
+def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> LocalProcess:
     """Start the kernel's side. Raises `OSError`.
 
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives as long as the kernel.
@@ -139,4 +240,4 @@ def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> Process:
     finally:
         theirs.close()
         os.close(write_end)
-    return Process(child, ours, output, token)
+    return LocalProcess(child, ours, output, token)

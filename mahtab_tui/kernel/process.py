@@ -7,16 +7,17 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.launch import cloudpickle_folder, environment, find_interpreter
+from mahtab_tui.kernel.launch import Here, Place, WireState
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.told import UndoAnswer, checked
 from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker_process import WorkerProcess
-from mahtab_tui.system.working_folder import existing_folder, moved
+from mahtab_tui.system.working_folder import moved
 
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
@@ -56,12 +57,15 @@ class ProcessKernel:
         undo_steps: int = 20,
         undo_memory: int = 1024,
         keep: KeepPlace | None = None,
+        place: Place | None = None,
     ) -> None:
         """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew.
 
         undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest steps go first. keep: where the
-        namespace is kept; None for nowhere.
+        namespace is kept; None for nowhere. place: where the kernel runs; None for this machine.
         """
+        self._place = place or Here()
+        self._wire = WireState()
         self._keep_place = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._host: KernelHost = NoHost()
@@ -71,7 +75,7 @@ class ProcessKernel:
         self._executable = ""
         self._color = color
         self._size = (80, 24)
-        self._cwd = cwd or os.getcwd()
+        self._cwd = cwd or ("" if self._place.label else os.getcwd())
         self._moved = ""
         """Says that a new process works elsewhere, until that is told."""
         self._turn = threading.Lock()
@@ -86,7 +90,7 @@ class ProcessKernel:
 
     def start(self, host: KernelHost) -> None:
         self._host = host
-        executable = find_interpreter(self._python)
+        executable = self._place.find(self._python)
         self._tell(KernelState.STARTING, "")
         try:
             with self._swap:
@@ -135,10 +139,10 @@ class ProcessKernel:
             self._changed.wait_for(lambda: self._worker is not worker and self._state is not KernelState.STARTING)
 
     def reset(self) -> None:
-        self._replace(self._executable or find_interpreter(self._python), "The kernel was reset.", "A fresh kernel runs: its namespace is empty.")
+        self._replace(self._executable or self._place.find(self._python), "The kernel was reset.", "A fresh kernel runs: its namespace is empty.")
 
     def activate(self, python: str) -> None:
-        executable = find_interpreter(python)
+        executable = self._place.find(python)
         self._replace(executable, "The interpreter was changed.", "The kernel runs on {executable} (Python {python}) now: its namespace is empty.")
         self._python = python
 
@@ -217,7 +221,7 @@ class ProcessKernel:
 
     def branch(self, cell: int, place: KeepPlace) -> KeepResult:
         worker = self._needed_worker()
-        settings = {**place._asdict(), "cloudpickle": cloudpickle_folder()}
+        settings = self._place.keep_settings(place)
         with self._between_cells("make a branch"):
             result = checked(KeepResult, worker.request("branch", BRANCH_TIMEOUT, cell=cell, settings=settings))
         if result.error:
@@ -237,8 +241,8 @@ class ProcessKernel:
     def kept(self) -> KeptNamespace | None:
         if self._keep_place is None:
             return None
-        cloudpickle_folder()
-        if not os.path.lexists(self._keep_place.folder):
+        self._place.keep_settings(self._keep_place)
+        if not self._place.may_be_kept(self._keep_place):
             return KeptNamespace((), ())
         return checked(KeptNamespace, self._needed_worker().request("kept", RESTORE_TIMEOUT))
 
@@ -257,7 +261,7 @@ class ProcessKernel:
     def info(self) -> KernelInfo:
         worker = self._worker
         if worker is None:
-            return KernelInfo("", self._executable, self._cwd, 0, self._state)
+            return KernelInfo("", self._executable, self._cwd, 0, self._state, self._place.label)
         return self._info_of(worker, self._state)
 
     def close(self) -> None:
@@ -347,15 +351,16 @@ class ProcessKernel:
                 text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
         if self._keep_place is not None:
             with suppress(KernelError):  # `kept` raises it
-                worker.tell("keep_in", **self._keep_place._asdict(), cloudpickle=cloudpickle_folder())
+                worker.tell("keep_in", **self._place.keep_settings(self._keep_place))
         text, self._moved = f"{text} {self._moved}".strip(), ""
         self._tell(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
-        folder = existing_folder(cwd)
-        worker = WorkerProcess(executable, folder, environment(self._color, *self._size), self)
+        folder = self._place.existing_folder(cwd)
+        worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self._size, self._wire_changed), self)
         worker.start()
+        self._wire = WireState()
         if folder != cwd:
             self._moved = moved(cwd, folder)
         return worker
@@ -390,4 +395,13 @@ class ProcessKernel:
 
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
-        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state)
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.next_try)
+
+    def _wire_changed(self, wire: WireState) -> None:
+        before, self._wire = self._wire, wire
+        text = ""
+        if wire.connected:
+            text = f"The connection to {self._place.label} is back."
+        elif before.connected:
+            text = f"The connection to {self._place.label} is lost ({wire.why}). The kernel goes on there; nothing that it prints is lost."
+        self._host.kernel_state(self.info(), text)

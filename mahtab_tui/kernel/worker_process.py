@@ -12,7 +12,7 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from mahtab_tui.kernel.answers import Answerer, CallAnswers
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
-from mahtab_tui.kernel.launch import Process, spawn
+from mahtab_tui.kernel.launch import Process
 from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
 from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.requests import ControlRequests
@@ -54,11 +54,14 @@ class Listener(Answerer, Protocol):
 class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
 
-    def __init__(self, executable: str, cwd: str, env: Mapping[str, str], listener: Listener) -> None:
+    def __init__(self, executable: str, cwd: str, start: Callable[[], Process], listener: Listener) -> None:
+        """start: starts it, on the thread that reads."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
-        self._start_with = (executable, cwd, env)
+        self._executable = executable
+        self._start = start
         self._listener = listener
+        self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
         self._outgoing: SendQueue | None = None
@@ -80,10 +83,11 @@ class WorkerProcess:
         """Start it and wait until it is ready. Raises `KernelError`."""
         self._thread.start()
         try:
+            self._started.result()
             self._ready.result(START_TIMEOUT)
         except TimeoutError:
             self._signal(signal.SIGKILL)
-            raise KernelError(f"{self._start_with[0]} did not become ready within {START_TIMEOUT:.0f} s.") from None
+            raise KernelError(f"{self._executable} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
     def execute(
         self,
@@ -143,7 +147,8 @@ class WorkerProcess:
 
     def _interrupt(self, cell: RunningCell, asked: float) -> None:
         try:
-            self.request("interrupt", UNHEARD, cell=cell.cell, asked=asked)
+            here = self._process is not None and self._process.has_our_clock
+            self.request("interrupt", UNHEARD, cell=cell.cell, asked=asked if here else None)
         except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
             with self._lock:
                 if cell in self._cells:
@@ -191,18 +196,20 @@ class WorkerProcess:
     def _signal(self, number: int) -> None:
         with self._lock:
             if self._process is not None and not self.over:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.child.pid, number)
+                self._process.signal(number)
 
     # The reader thread.
 
     def _live(self) -> None:
-        executable, cwd, env = self._start_with
         try:
-            process = self._process = spawn(executable, cwd, env)
-        except (OSError, ValueError) as error:
-            self._ready.set_exception(KernelError(f"{executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
+            process = self._process = self._start()
+        except KernelError as error:
+            self._started.set_exception(error)
             return
+        except (OSError, ValueError) as error:
+            self._started.set_exception(KernelError(f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
+            return
+        self._started.set_result(None)
         outgoing = self._outgoing = SendQueue(process.channel)
         try:
             self._read(process)
@@ -215,11 +222,11 @@ class WorkerProcess:
         finally:
             outgoing.close()
             os.close(process.output)
-            self._over(executable, code)
+            self._over(code)
 
-    def _over(self, executable: str, code: int) -> None:
+    def _over(self, code: int) -> None:
         if not self._ready.done():
-            self._ready.set_exception(KernelError(describe_failed_start(executable, code, "".join(self._early))))
+            self._ready.set_exception(KernelError(describe_failed_start(self._executable, code, "".join(self._early))))
             return
         status, how = self._intent or (Status.DIED, f"The kernel died: {describe_end(code)}.")
         with self._lock:
@@ -270,10 +277,10 @@ class WorkerProcess:
     def _reap(self, process: Process) -> int:
         """Its exit code; a process that has closed its connection but lives on is killed. Its children go with it."""
         try:
-            code = process.child.wait(END_TIMEOUT)
+            code = process.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
-            code = process.child.wait()
+            code = process.wait()
         self._signal(signal.SIGKILL)
         with self._lock:
             self.over = True

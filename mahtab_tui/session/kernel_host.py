@@ -83,6 +83,8 @@ class SessionKernelHost:
                 cwd=info.cwd,
                 pid=info.pid,
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
+                place=info.place,
+                next_try=info.next_try or None,
             ),
         )
         self._cells.follow(info.state)

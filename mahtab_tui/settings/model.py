@@ -117,6 +117,9 @@ class Settings(BaseSettings):
         (), description='Rules for the model\'s code, as in ["allow: read_only", "ask: open(*, \'w\')", "deny: os.system(*)"]; help rules says more'
     )
     python: str | None = Field(None, description="The kernel's Python: an interpreter, or the folder of a virtual environment")
+    kernel: str | None = Field(
+        None, description='Where the kernel runs: "ssh://host", or "command: docker exec -i box python3"; if not set, on this machine'
+    )
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
     undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
     undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for what can be undone; the oldest cells go first")

@@ -154,7 +154,9 @@ class Worker:
 
     def _interrupt(self, frame: Frame) -> None:
         cell, asked = frame["cell"], frame["asked"]
-        if self._interrupts.now() - asked > LATE:
+        if asked is None:  # of a host elsewhere, which has another clock
+            asked = self._interrupts.now()
+        elif self._interrupts.now() - asked > LATE:
             time.sleep(GIVE_WAY)
         if cell in self._open and self._interrupts.handled_at < asked:
             # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end too.
@@ -206,7 +208,11 @@ class Worker:
 
     def _keep_in(self, frame: Frame) -> None:
         """Where and how the namespace is kept. What that needs is loaded when it is wanted, not at the start."""
-        self._keep_settings = frame, dict(self._executor.namespace)
+        folder = os.path.expanduser(frame["folder"])
+        if folder != frame["folder"]:  # the host does not know the home folder here
+            os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        cloudpickle = frame["cloudpickle"] or os.path.join(os.path.dirname(os.path.dirname(__file__)), "cloudpickle")
+        self._keep_settings = {**frame, "folder": folder, "cloudpickle": cloudpickle}, dict(self._executor.namespace)
 
     def _make_keeper(self) -> None:
         """On the control thread, so that no cell waits for it."""

@@ -160,10 +160,10 @@ class HeaderBar(Widget):
         self.kernel = records[-1]
 
     def _tick_if_needed(self) -> None:
-        _, since = self._activity()
-        if since is not None and self._ticking is None:
+        goes_on = self._activity()[1] is not None or self.kernel.next_try is not None
+        if goes_on and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
-        elif since is None and self._ticking is not None:
+        elif not goes_on and self._ticking is not None:
             self._ticking.stop()
             self._ticking = None
 
@@ -225,6 +225,11 @@ class HeaderBar(Widget):
             kernel.append(one_line(".".join(self.kernel.python.split(".")[:2])))
             if environment := environment_name(self.kernel.executable or ""):
                 kernel.append(one_line(environment))
+        if self.kernel.place:
+            kernel.append(one_line(f"on {self.kernel.place}"))
+        if self.kernel.next_try is not None:
+            left = max(0, round(self.kernel.next_try - time.time()))
+            return Content.assemble((" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again ({left} s)", "$bad"))
         words, since = self._activity()
         if since is not None:
             elapsed = max(0.0, time.time() - since)

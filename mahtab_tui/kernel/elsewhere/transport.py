@@ -1,0 +1,167 @@
+"""One wire: a command whose stdin and stdout lead to another machine, and what is said over it before the link begins."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.elsewhere.address import Address
+from mahtab_tui.kernel.elsewhere.bundle import bundle
+from mahtab_tui.kernel.worker.far.link import MAGIC, PIECE
+
+CONNECT_TIMEOUT = 60.0
+"""Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password that is typed."""
+
+_BANNER = 2**20
+"""Bytes that the way there may print before the loader's line."""
+_SAID = 4_000
+"""Characters that are kept of what the command says on stderr."""
+
+
+class NotThere(KernelError):
+    """The other machine was reached, but the kernel is not there any more."""
+
+
+class Transport:
+    """A connection to the station of a kernel."""
+
+    def __init__(self, address: Address, asked: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Start the command, and connect. asked: the relay's first line. env: the command's environment. Raises `KernelError`."""
+        self._address = address
+        self._said = ""
+        self._buffer = b""
+        try:
+            self._child = subprocess.Popen(
+                address.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                start_new_session=True,  # so that it cannot ask on the screen's terminal, and no Ctrl+C reaches it
+                bufsize=0,
+            )
+        except OSError as error:
+            raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None
+        self._files = [file for file in (self._child.stdin, self._child.stdout, self._child.stderr) if file is not None]
+        self.stdin, self.stdout, self.stderr = (file.fileno() for file in self._files)
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            os.set_blocking(descriptor, False)
+        try:
+            self.received = self._connect(asked)
+        except BaseException:
+            self.close()
+            raise
+
+    def take(self) -> bytes:
+        """Return what has come after the greeting and is not read yet."""
+        data, self._buffer = self._buffer, b""
+        return data
+
+    def read_stderr(self) -> bool:
+        """Keep what the command says; False at its end."""
+        try:
+            data = os.read(self.stderr, PIECE)
+        except BlockingIOError:
+            return True
+        self._said = (self._said + data.decode(errors="replace"))[-_SAID:]
+        return bool(data)
+
+    @property
+    def said(self) -> str:
+        """The last line that the command has said on stderr."""
+        lines = self._said.split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def close(self) -> None:
+        """End the command, and what it has started here."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def _connect(self, asked: Mapping[str, Any]) -> int:
+        files = bundle()
+        deadline = time.monotonic() + CONNECT_TIMEOUT
+        # Said before it is asked for: each round trip counts on a slow wire.
+        self._write(json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n", deadline)
+        words = self._greeting(deadline)
+        version = words[0] if words else "?"
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
+            raise KernelError(f"{self._address.label} has Python {version[:20]}; a kernel needs Python 3.9 or later.")
+        if self._line(deadline) == b"send":
+            self._write(files.data, deadline)
+        self._write(json.dumps(asked).encode() + b"\n", deadline)
+        try:
+            answer = json.loads(self._line(deadline))
+            if "error" in answer:
+                raise NotThere(f"{self._address.label} was reached, but {str(answer['error'])[:200]}.")
+            return int(answer["received"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise KernelError(f"{self._address.label} does not speak as a kernel does.") from None
+
+    def _greeting(self, deadline: float) -> list[str]:
+        """Read up to the loader's line, past whatever the way there prints."""
+        read = 0
+        while True:
+            line = self._line(deadline)
+            read += len(line) + 1
+            if line.startswith(MAGIC.encode() + b" "):
+                return line.decode(errors="replace").split()[1:]
+            if read > _BANNER:
+                raise KernelError(f"{self._address.label} prints, but runs no Python.")
+
+    def _line(self, deadline: float) -> bytes:
+        while b"\n" not in self._buffer:
+            self._wait(select.POLLIN, self.stdout, deadline)
+            try:
+                data = os.read(self.stdout, PIECE)
+            except BlockingIOError:
+                continue
+            if not data or len(self._buffer) > _BANNER:
+                raise KernelError(self._failure())
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.rstrip(b"\r")
+
+    def _failure(self) -> str:
+        deadline = time.monotonic() + 1.0
+        with contextlib.suppress(KernelError):
+            while self.read_stderr():
+                self._wait(select.POLLIN, self.stderr, deadline)
+        return f"{self._address.label} gives no kernel{f': {self.said[:300]}' if self.said else ': the command has ended'}."
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self.stdin, view) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, self.stdin, deadline)
+            except OSError:
+                raise KernelError(self._failure()) from None
+
+    def _wait(self, event: int, descriptor: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        poll.register(self.stderr, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise KernelError(
+                    f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.said[:200]})' if self.said else ''}."
+                )
+            ready = dict(poll.poll(left * 1000))
+            if self.stderr in ready and not self.read_stderr():
+                poll.unregister(self.stderr)
+            if descriptor in ready:
+                return

@@ -1,0 +1,85 @@
+"""The end of one wire on the other machine: copies between stdin, stdout and the station, which outlives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+from typing import Any
+
+from .link import PIECE
+
+_ONE_LINE = 65_536
+"""Bytes of the host's first line at most."""
+
+
+def main(place: str, above: str) -> None:
+    """Connect the wire with the session's station; start the station if the host says so. place: our files. above: the folder of all files."""
+    asked = json.loads(_line(0))
+    path = os.path.join(above, f"{asked['session']}.sock")
+    if "start" in asked:
+        station = _start(path, place, asked)
+    else:
+        station = socket.socket(socket.AF_UNIX)
+        try:
+            station.connect(path)
+        except OSError:
+            os.write(1, b'{"error": "the kernel is not there any more"}\n')
+            return
+    station.sendall(json.dumps({"token": asked["token"], "received": asked["received"]}).encode() + b"\n")
+    _copy(station)
+
+
+def _start(path: str, place: str, asked: dict[str, Any]) -> socket.socket:
+    """Fork the station, and return a connection with it."""
+    from .station import Station
+
+    ours, theirs = socket.socketpair()
+    if os.fork():
+        theirs.close()
+        return ours
+    # Twice, so that nobody waits for it, and away from the wire's terminal and descriptors.
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    ours.close()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+    try:
+        Station(path, place, asked).run(theirs)
+    finally:
+        os._exit(0)
+
+
+def _line(descriptor: int) -> bytes:
+    """Read a line, and nothing after it."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _ONE_LINE:
+        byte = os.read(descriptor, 1)
+        if not byte:
+            sys.exit(0)
+        line += byte
+    return line
+
+
+def _copy(station: socket.socket) -> None:
+    """Copy until one side ends."""
+    inside = station.fileno()
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(inside, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            try:
+                data = os.read(descriptor, PIECE)
+                if not data:
+                    return
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(1 if descriptor == inside else inside, view) :]
+            except OSError:
+                return
