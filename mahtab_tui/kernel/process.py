@@ -361,8 +361,8 @@ class ProcessKernel:
         worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self._size, self._wire_changed), self)
         worker.start()
         self._wire = WireState()
-        if folder != cwd:
-            self._moved = moved(cwd, folder)
+        if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
+            self._moved = moved(cwd, worker.cwd)
         return worker
 
     def _become(self, worker: WorkerProcess, executable: str) -> None:

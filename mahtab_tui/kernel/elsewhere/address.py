@@ -54,6 +54,8 @@ def parse(text: str) -> Address:
 
 
 def _loader() -> str:
-    """The loader as an argument that no shell changes."""
+    """The loader as an argument that no shell changes. Files beside the user's data do not become its modules."""
     source = Path(worker.__file__).with_name("far").joinpath("loader.py").read_bytes()
-    return f"import base64;exec(base64.b64decode('{base64.b64encode(source).decode()}'))"
+    own = "[q and os.path.abspath(q) for q in os.environ.get('PYTHONPATH','').split(os.pathsep)]+['']"
+    clean = f"import sys,os;o={own};sys.path[:]=[q for q in sys.path if q not in o]"
+    return f"{clean};import base64;exec(base64.b64decode('{base64.b64encode(source).decode()}'))"

@@ -80,6 +80,12 @@ class Transport:
         lines = self._said.split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
+    def finish(self, seconds: float) -> None:
+        """Let the command carry what was written, and end by itself."""
+        self._files[0].close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(seconds)
+
     def close(self) -> None:
         """End the command, and what it has started here."""
         with contextlib.suppress(ProcessLookupError):

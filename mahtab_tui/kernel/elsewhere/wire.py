@@ -32,6 +32,9 @@ SILENT = 20.0
 LAST_TRIES = 3
 """Tries to connect again after nobody waits for the kernel any more, so that it hears that it was killed."""
 
+LAST_WORDS = 1.0
+"""Seconds that the command may take to carry the last words and to end."""
+
 _BEAT = 5.0
 _HELD = 8 * 2**20
 """Bytes that the station has not confirmed, from which on no more are taken from the session."""
@@ -63,15 +66,16 @@ class FarProcess:
         }
         self._link = Link()
         self._code: Future[int] = Future()
-        self._exited = False
-        """The station has said that the kernel has ended."""
+        self._exited: int | None = None
+        """The kernel's exit code, when the station has said it."""
         self._transport = Transport(address, {**self._asked, "received": 0, "start": self._start}, os.environ)
         self.channel, self._inner = socket.socketpair()
         self.output, self._printed = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
         self._signals: list[int] = []
         self._connected = True
-        threading.Thread(target=self._live, name="mahtab-wire", daemon=True).start()
+        self._thread = threading.Thread(target=self._live, name="mahtab-wire", daemon=True)
+        self._thread.start()
 
     def signal(self, number: int) -> None:
         """Send a signal to the kernel and its children; later, if there is no wire now. A kernel that is killed without a wire counts as ended."""
@@ -84,9 +88,12 @@ class FarProcess:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the kernel's end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
         try:
-            return self._code.result(timeout)
+            code = self._code.result(timeout)
         except FutureTimeout:
             raise subprocess.TimeoutExpired(self._address.label, timeout or 0.0) from None
+        if self._exited is not None:
+            self._thread.join(LAST_WORDS)
+        return code
 
     # The thread.
 
@@ -96,11 +103,11 @@ class FarProcess:
             while transport is not None:
                 why = self._carry(transport)
                 transport.close()
-                transport = None if self._exited else self._connect_again(why)
+                transport = None if self._exited is not None else self._connect_again(why)
         except NotThere as error:
             self._say(f"\n{error}\n".encode())
         finally:
-            self._ended(-signal.SIGKILL)
+            self._ended(-signal.SIGKILL if self._exited is None else self._exited)
             for descriptor in (self._printed, self._wake_read, self._wake_write):
                 os.close(descriptor)
             self._inner.close()
@@ -148,7 +155,7 @@ class FarProcess:
             selector.register(self._wake_read, selectors.EVENT_READ)
             selector.register(self._inner, selectors.EVENT_READ)
             writing = False
-            while not self._exited:
+            while self._exited is None:
                 while self._signals:
                     link.send(SIGNAL, str(self._signals.pop(0)).encode())
                 if bool(link.outgoing) != writing:
@@ -183,6 +190,7 @@ class FarProcess:
                     link.alive()
         with contextlib.suppress(OSError):  # that its end is known here; if this is lost, the station leaves later
             os.write(transport.stdin, link.outgoing)
+        transport.finish(LAST_WORDS)
         return ""
 
     def _forward(self) -> bool:
@@ -199,8 +207,7 @@ class FarProcess:
             elif message.kind == FRAMES:
                 self._inner.sendall(message.data)
             elif message.kind == EXITED and message.data.lstrip(b"-").isdigit():
-                self._exited = True
-                self._ended(int(message.data))
+                self._exited = int(message.data)
             else:
                 raise LinkError("the other machine says something that only the host may say")
 

@@ -19,6 +19,7 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     import json
     import os
     import shutil
+    import stat
     import tempfile
     import zipfile
 
@@ -31,14 +32,18 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
         line += byte
     asked = json.loads(line)
     digest, size = asked["digest"], asked["size"]
-    above = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "mahtab-tui")
-    try:
-        os.makedirs(above, mode=0o700, exist_ok=True)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for above in (os.path.join(caches, "mahtab-tui"), os.path.join(tempfile.gettempdir(), "mahtab-tui-%d" % os.getuid())):  # noqa: UP031
+        try:
+            os.makedirs(above, mode=0o700, exist_ok=True)
+        except OSError:
+            continue
         state = os.lstat(above)
-        if state.st_uid != os.getuid() or state.st_mode & 0o077 or not os.access(above, os.W_OK):
-            raise OSError
-    except OSError:  # a home that cannot be written, or that others can write: nothing is kept here
-        above = tempfile.mkdtemp(prefix="mahtab-")
+        if stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077 and os.access(above, os.W_OK):
+            break
+    else:
+        sys.stderr.write("No folder there can be written that belongs to you alone: not %s either.\n" % above)  # noqa: UP031
+        return
     place = os.path.join(above, "worker-" + digest)
     there = os.path.isdir(place)
     os.write(1, b"have\n" if there else b"send\n")

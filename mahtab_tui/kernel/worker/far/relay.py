@@ -18,13 +18,14 @@ _ONE_LINE = 65_536
 def main(place: str, above: str) -> None:
     """Connect the wire with the session's station; start the station if the host says so. place: our files. above: the folder of all files."""
     asked = json.loads(_line(0))
-    path = os.path.join(above, f"{asked['session']}.sock")
+    os.chdir(above)  # because a socket's path may only be short
+    name = f"{asked['session']}.sock"
     if "start" in asked:
-        station = _start(path, place, asked)
+        station = _start(name, place, asked)
     else:
         station = socket.socket(socket.AF_UNIX)
         try:
-            station.connect(path)
+            station.connect(name)
         except OSError:
             os.write(1, b'{"error": "the kernel is not there any more"}\n')
             return
@@ -32,13 +33,18 @@ def main(place: str, above: str) -> None:
     _copy(station)
 
 
-def _start(path: str, place: str, asked: dict[str, Any]) -> socket.socket:
-    """Fork the station, and return a connection with it."""
+def _start(name: str, place: str, asked: dict[str, Any]) -> socket.socket:
+    """Fork the station, and return a connection with it. name: of the socket for further wires."""
     from .station import Station
 
+    os.umask(0o077)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(name)
+    listener.listen(8)
     ours, theirs = socket.socketpair()
     if os.fork():
         theirs.close()
+        listener.close()
         return ours
     # Twice, so that nobody waits for it, and away from the wire's terminal and descriptors.
     os.setsid()
@@ -50,8 +56,9 @@ def _start(path: str, place: str, asked: dict[str, Any]) -> socket.socket:
         os.dup2(nothing, descriptor)
     os.close(nothing)
     try:
-        Station(path, place, asked).run(theirs)
+        Station(listener, place, asked).run(theirs)
     finally:
+        os.unlink(name)
         os._exit(0)
 
 

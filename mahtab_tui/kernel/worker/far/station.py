@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import struct
@@ -41,9 +40,9 @@ _REMEMBERED = 600.0
 class Station:
     """Starts a kernel, and holds its connections."""
 
-    def __init__(self, path: str, place: str, asked: dict[str, Any]) -> None:
-        """path: the socket for further wires. place: the folder of our files. asked: the host's first line."""
-        self._path = path
+    def __init__(self, listener: socket.socket, place: str, asked: dict[str, Any]) -> None:
+        """listener: for further wires. place: the folder of our files. asked: the host's first line."""
+        self._listener = listener
         self._place = place
         self._token = str(asked["token"])
         self._start = asked["start"]
@@ -65,31 +64,17 @@ class Station:
 
     def run(self, first: socket.socket) -> None:
         """Serve until the kernel has ended and the host knows it, or nobody has come for too long."""
-        os.umask(0o077)
-        listener = socket.socket(socket.AF_UNIX)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
-        listener.bind(self._path)
-        listener.listen(8)
-        try:
-            self._serve(listener, first)
-        finally:
-            os.unlink(self._path)
-            if os.path.basename(os.path.dirname(self._place)).startswith("mahtab-"):  # not a cache: see the loader
-                shutil.rmtree(os.path.dirname(self._place), ignore_errors=True)
-
-    def _serve(self, listener: socket.socket, first: socket.socket) -> None:
         self._greet(first)
         self._begin()
-        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._listener, selectors.EVENT_READ)
         beat = time.monotonic()
         while not (self._exited and not self._link.waiting and self._wire is None):
             self._look_out()
             for key, events in self._selector.select(1.0 if self._wire is None else _BEAT):
                 if key.fileobj not in self._selector.get_map():
                     continue  # what came before has ended it
-                if key.fileobj is listener:
-                    self._accept(listener)
+                if key.fileobj is self._listener:
+                    self._accept()
                 elif key.fileobj in self._proving:
                     self._prove(key.fileobj)
                 elif key.fileobj is self._wire:
@@ -123,8 +108,8 @@ class Station:
         self._output, write_end = os.pipe()
         for name, value in self._start["env"].items():
             os.environ[name] = value
-        cwd = self._start["cwd"] or os.path.expanduser("~")
-        argv = [self._start["python"] or sys.executable, "-c", self._start["bootstrap"], str(theirs.fileno()), os.path.join(self._place, "worker")]
+        cwd = _existing(self._start["cwd"])
+        argv = [_interpreter(self._start["python"], cwd), "-c", self._start["bootstrap"], str(theirs.fileno()), os.path.join(self._place, "worker")]
         self._child: subprocess.Popen[bytes] | None = None
         try:
             self._child = subprocess.Popen(
@@ -133,7 +118,7 @@ class Station:
                 stdout=write_end,
                 stderr=write_end,
                 pass_fds=[theirs.fileno()],
-                cwd=cwd if os.path.isdir(cwd) else None,
+                cwd=cwd,
                 start_new_session=True,
             )
         except OSError as error:
@@ -141,6 +126,7 @@ class Station:
         theirs.close()
         os.close(write_end)
         ours.setblocking(False)
+        os.set_blocking(self._output, False)
         self._selector.register(ours, selectors.EVENT_READ)
         self._selector.register(self._output, selectors.EVENT_READ)
 
@@ -188,7 +174,10 @@ class Station:
                 os.killpg(self._child.pid, number)
 
     def _read_output(self) -> None:
-        data = os.read(self._output, PIECE)
+        try:
+            data = os.read(self._output, PIECE)
+        except BlockingIOError:  # `_drain` has read it
+            return
         if data:
             self._printed(data)
         else:
@@ -243,8 +232,8 @@ class Station:
         elif not held and not listed:
             self._selector.register(self._output, selectors.EVENT_READ)
 
-    def _accept(self, listener: socket.socket) -> None:
-        new, _ = listener.accept()
+    def _accept(self) -> None:
+        new, _ = self._listener.accept()
         if not _is_ours(new):
             new.close()
             return
@@ -378,6 +367,24 @@ class _CellCount:
                 self.done += body.startswith(self._MARKS[1])
                 self._skip = self._head + length - len(self._start)
                 self._start.clear()
+
+
+def _existing(folder: str) -> str:
+    """The folder, or the nearest one above it that can be entered; the home folder for none."""
+    folder = folder or os.path.expanduser("~")
+    while folder != os.path.dirname(folder) and not (os.path.isdir(folder) and os.access(folder, os.X_OK)):
+        folder = os.path.dirname(folder)
+    return folder or os.sep
+
+
+def _interpreter(python: str, cwd: str) -> str:
+    """The interpreter that is meant: ours, a virtual environment's folder, a file, or a name on the PATH."""
+    if not python:
+        return sys.executable
+    path = os.path.join(cwd, os.path.expanduser(python))
+    if os.path.isdir(path):
+        return os.path.join(path, "bin", "python")
+    return python if os.sep not in python and not os.path.exists(path) else path
 
 
 def _is_ours(connection: socket.socket) -> bool:

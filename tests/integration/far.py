@@ -1,0 +1,65 @@
+"""Kernels behind a proxy that delays and cuts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from mahtab_tui.kernel.elsewhere.address import Address, parse
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
+from tests.integration.kernels import Cells, RecordingHost
+from tests.waiting import wait_for
+
+_PROXY = Path(__file__).parents[1] / "wire_proxy.py"
+
+
+class Road:
+    """The way to another machine, which is this one with a home folder of its own."""
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        self.folder = folder
+        self.home = folder / "home-there"
+        self.home.mkdir()
+        self.python = python
+        self._open: list[ProcessKernel] = []
+
+    @property
+    def address(self) -> Address:
+        there = ["env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", self.python]
+        return parse(f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}")
+
+    def delay(self, milliseconds: float) -> None:
+        """From now on each wire delays so much each way."""
+        (self.folder / "delay").write_text(str(milliseconds))
+
+    def kernel(self, *, keep: KeepPlace | None = None, keep_hours: float = 0.01) -> Cells:
+        """Start a kernel there."""
+        kernel, host = ProcessKernel(place=Elsewhere(self.address, keep_hours), keep=keep), RecordingHost()
+        self._open.append(kernel)
+        kernel.start(host)
+        return Cells(kernel, host)
+
+    def break_wire(self, how: str = "cut") -> None:
+        """End the newest wire ("cut"), freeze it, or end it in the middle of the next piece ("half")."""
+        (self.folder / f"{how}-{self.wires()[-1]}").touch()
+
+    def wires(self) -> list[int]:
+        """The process ids of the wires so far, in order."""
+        files = sorted(self.folder.glob("pid-*"), key=lambda file: file.stat().st_mtime_ns)
+        return [int(file.name.removeprefix("pid-")) for file in files]
+
+    def wait_for_wire(self, count: int) -> None:
+        wait_for(lambda: len(self.wires()) >= count)
+
+    def sockets(self) -> list[str]:
+        """The sockets of the stations there."""
+        cache = self.home / ".cache" / "mahtab-tui"
+        return [name for name in os.listdir(cache) if name.endswith(".sock")] if cache.exists() else []
+
+    def close(self) -> None:
+        for kernel in self._open:
+            kernel.close()

@@ -1,0 +1,305 @@
+"""Kernels on another machine, over a command: what they do, and what happens when the wire is cut."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.elsewhere import wire
+from mahtab_tui.kernel.elsewhere.address import parse
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.values import Status
+from tests.integration.far import Road
+from tests.integration.keeping import listed, restored
+from tests.integration.kernels import RecordingHost, executable, interpreters
+from tests.waiting import alive, wait_for
+
+
+@pytest.fixture
+def road(tmp_path: Path) -> Iterator[Road]:
+    road = Road(tmp_path)
+    yield road
+    road.close()
+
+
+@pytest.fixture
+def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost wires are tried again at once."""
+    monkeypatch.setattr(wire, "PAUSES", (0.01,))
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: str) -> None:
+    road = Road(tmp_path, python)
+    cells = road.kernel()
+    assert cells.text("import os; os.path.expanduser('~')") == f"'{road.home}'\n"
+    assert cells.text("print('to stdout'); import sys; print('to stderr', file=sys.stderr); 6 * 7") == "to stdout\nto stderr\n42\n"
+    assert cells.text("import subprocess; _ = subprocess.run(['echo', 'a child'])") == "a child\n"
+    assert any(item.text == "path" for item in cells.kernel.complete("os.pa", 5).items)
+    assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+    assert cells.kernel.info().place == road.address.label
+    road.close()
+    wait_for(lambda: road.sockets() == [])
+
+
+def test_the_files_are_sent_once(road: Road) -> None:
+    first = road.kernel()
+    (cached,) = (road.home / ".cache" / "mahtab-tui").glob("worker-*")
+    before = cached.stat().st_mtime_ns
+    assert first.text("1 + 1") == road.kernel().text("1 + 1") == "2\n"
+    assert [cached] == list((road.home / ".cache" / "mahtab-tui").glob("worker-*"))
+    assert cached.stat().st_mtime_ns == before
+
+
+def test_input_and_calls_of_the_host_work(road: Road) -> None:
+    cells = road.kernel()
+    cells.host.answer = lambda name, args: "typed"
+    assert cells.text("input('your name? ')") == "your name? typed\n'typed'\n"
+
+
+def test_a_cell_that_ends_the_kernel_is_told_and_a_new_one_goes_on(road: Road) -> None:
+    cells = road.kernel()
+    result = cells.run("print('last words', flush=True)\nimport os; os._exit(3)")
+    assert (result.status, result.output) == (Status.DIED, "last words\n")
+    assert "code 3" in result.detail
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_undo_works_there(road: Road) -> None:
+    cells = road.kernel()
+    cells.kernel.reset()
+    cells.text("rows = [1, 2]")
+    cells.text("rows.append(3)")
+    cells.kernel.undo(cells.number)
+    assert cells.text("rows") == "[1, 2]\n"
+
+
+def test_variables_are_kept_there_under_a_key_of_their_own(road: Road, tmp_path: Path) -> None:
+    above = tmp_path / "namespaces"
+    above.mkdir(mode=0o700)
+    place = KeepPlace(str(above / "session-1"), os.urandom(32).hex(), 100)
+    cells = road.kernel(keep=place)
+    cells.text("df = {'a': [1, 2, 3]}\nclass Point: pass\npoint = Point()")
+    assert cells.kernel.keep((), (), 60.0).error == ""
+    cells.kernel.close()
+    assert list(above.iterdir()) == []
+    there = road.home / ".mahtab" / "namespaces" / "session-1"
+    assert place.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
+    again = road.kernel(keep=place)
+    assert listed(again).files
+    assert restored(again) == {}
+    assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
+
+
+def test_what_is_printed_while_the_wire_is_cut_comes_once_and_in_order(road: Road, quick_tries: None) -> None:
+    cells = road.kernel()
+    code = "import time\nprint('go', flush=True)\nfor i in range(300): print(i, flush=True); time.sleep(0.005)"
+    result = cells.run_until("go", road.break_wire, code)
+    assert result.status is Status.OK
+    assert result.output == "go\n" + "".join(f"{i}\n" for i in range(300))
+    texts = [cells.host.states.get_nowait()[1] for _ in range(cells.host.states.qsize())]
+    assert any("is lost" in text for text in texts)
+    assert any("is back" in text for text in texts)
+
+
+_COUNTED = """
+import time
+runs = globals().get('runs', 0) + 1
+for i in range(40):
+    print(runs, i, 'x' * 200, flush=True)
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(
+    road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(wire, "SILENT", 0.5)
+    monkeypatch.setattr(wire, "_BEAT", 0.1)
+    cells = road.kernel()
+    said = hashlib.sha256()
+    expected = hashlib.sha256()
+    for turn in range(1, times + 1):
+        how = ("cut", "half", "freeze")[turn % 3]
+        wires = len(road.wires())
+        result = cells.run_until(f"{turn} {turn % 30} ", partial(road.break_wire, how), _COUNTED)
+        assert result.status is Status.OK
+        said.update(result.output.encode())
+        expected.update("".join(f"{turn} {i} {'x' * 200}\n" for i in range(40)).encode())
+        road.wait_for_wire(wires + 1)
+    assert said.digest() == expected.digest()
+    assert cells.text("runs") == f"{times}\n"
+
+
+def test_a_cell_that_is_sent_while_there_is_no_wire_runs_once(road: Road, quick_tries: None) -> None:
+    cells = road.kernel()
+    cells.text("runs = 0")
+    (road.folder / "refuse").touch()
+    road.break_wire()
+    wait_for(lambda: cells.kernel.info().next_try > 0)
+    threading.Timer(0.3, (road.folder / "refuse").unlink).start()
+    assert cells.text("runs += 1; runs") == "1\n"
+    assert cells.kernel.info().next_try == 0
+
+
+def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(road: Road, quick_tries: None) -> None:
+    cells = road.kernel()
+    pid = int(cells.text("import os; os.getpid()"))
+    (road.folder / "refuse").touch()
+    road.break_wire()
+    wait_for(lambda: cells.kernel.info().next_try > 0)
+    killing = threading.Thread(target=cells.kernel.kill)
+    killing.start()
+    (road.folder / "refuse").unlink()
+    killing.join()
+    wait_for(lambda: not alive(pid))
+
+
+def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(road: Road, quick_tries: None) -> None:
+    cells = road.kernel()
+    (road.folder / "refuse").touch()
+
+    def cut() -> None:
+        road.break_wire()
+        threading.Timer(6.0, (road.folder / "refuse").unlink).start()
+
+    code = "import time; print('go', flush=True); time.sleep(1)\nfor i in range(60): print('x' * 999_999)\nprint('the end')"
+    result = cells.run_until("go", cut, code)
+    assert result.status is Status.OK
+    assert result.output.endswith("the end\n")
+    assert "bytes left out: the kernel printed them while it was not connected" in result.output
+    assert 30_000_000 < len(result.output) < 60_000_000
+
+
+def test_a_kernel_nobody_comes_back_to_ends(road: Road) -> None:
+    cells = road.kernel(keep_hours=1.0 / 3600)
+    pid = int(cells.text("import os; os.getpid()"))
+    (road.folder / "refuse").touch()
+    road.break_wire()
+    wait_for(lambda: not alive(pid))
+    wait_for(lambda: road.sockets() == [])
+    (road.folder / "refuse").unlink()
+    assert "not there any more" in cells.host.wait_for_late("not there any more")
+    while "A new kernel" not in cells.host.wait_for_state(KernelState.IDLE):
+        pass
+    assert "NameError" in cells.run("x").output
+
+
+def test_a_kernel_is_not_ended_while_a_cell_runs(road: Road, quick_tries: None) -> None:
+    cells = road.kernel(keep_hours=0.2 / 3600)
+    (road.folder / "refuse").touch()
+    threading.Timer(3.0, (road.folder / "refuse").unlink).start()
+    result = cells.run_until("go", road.break_wire, "import time; print('go', flush=True); time.sleep(4); 'done'")
+    assert (result.status, result.output) == (Status.OK, "go\n'done'\n")
+
+
+def test_a_banner_and_files_in_the_folder_there_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = executable(tmp_path / "enter", "#!/bin/sh\necho Welcome; echo 'to the machine'; printf 'no line'\nexec \"$@\"\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("json", "re", "struct", "socket", "selectors"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the user has a file of this name')")
+    road = Road(tmp_path)
+    place = Elsewhere(parse(f"command: {wrapper} env HOME={road.home} XDG_CACHE_HOME={road.home}/.cache {road.python}"), 0.01)
+    kernel = ProcessKernel(place=place)
+    kernel.start(RecordingHost())
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("command: /no/such/program", "/no/such/program cannot be started: No such file or directory."),
+        ("command: false", "gives no kernel"),
+        ("command: sh -c 'echo it is closed >&2; exit 3'", "it is closed"),
+        ("command: sh -c yes", "prints, but runs no Python"),
+        ("command:", "names no program"),
+        ("command: 'a", "cannot be read"),
+        ("ssh://", "is no address"),
+        ("ssh://-oProxyCommand=x", "is no address"),
+        ("http://host", "is no address"),
+    ],
+)
+def test_what_is_no_way_to_a_kernel_is_refused_with_a_sentence(address: str, sentence: str) -> None:
+    with pytest.raises(KernelError, match=sentence.replace(".", r"\.")):
+        ProcessKernel(place=Elsewhere(parse(address), 1.0)).start(RecordingHost())
+
+
+def test_an_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    old = executable(tmp_path / "python", "#!/bin/sh\nprintf '\\nmahtab-far-1 2.7.18\\n'\n")
+    with pytest.raises(KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"):
+        ProcessKernel(place=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r"printf 'have\n[]\n'",
+        r"""printf 'have\n{"received": "x"}\n'""",
+        r"""printf 'have\n{"received": 5}\n'; sleep 100""",
+        r"""printf 'have\n{"received": 0}\n'; head -c 100000 /dev/zero; sleep 100""",
+        r"""printf 'have\n{"received": 0}\n'; printf 'f\0\0\0\0\0\0\0\1\377\377\377\377'; sleep 100""",
+        r"""printf 'have\n{"received": 0}\n'; printf 's\0\0\0\0\0\0\0\1\0\0\0\0019'; sleep 100""",
+        "head -c 3000000 /dev/zero; sleep 100",
+    ],
+    ids=["a list", "no number", "more than was sent", "zeros", "a long message", "a signal for the host", "no line end"],
+)
+def test_a_hostile_machine_gets_nothing_but_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr(wire, "PAUSES", (0.01,))
+    monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT", 2.0)
+    hostile = executable(tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n")
+    kernel = ProcessKernel(place=Elsewhere(parse(f"command: {hostile}"), 1.0))
+    with pytest.raises(KernelError):
+        kernel.start(RecordingHost())
+    kernel.close()
+
+
+def test_others_get_no_wire(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection without the token, with a wrong one, with garbage, or that says nothing is refused, and the kernel goes on."""
+    cells = road.kernel()
+    (name,) = road.sockets()
+    path = str(road.home / ".cache" / "mahtab-tui" / name)
+    assert os.stat(os.path.dirname(path)).st_mode & 0o077 == 0
+    silent = socket.socket(socket.AF_UNIX)
+    monkeypatch.chdir(os.path.dirname(path))  # because a socket's path may only be short
+    silent.connect(name)
+    for said in (b'{"token": "wrong", "received": 0}\n', b"\xff" * 10_000, b"[]\n", b"\n", b"{" * 4000 + b"\n"):
+        with socket.socket(socket.AF_UNIX) as other:
+            other.connect(name)
+            other.settimeout(10)
+            other.sendall(said)
+            with contextlib.suppress(ConnectionError):
+                assert other.recv(100) == b""
+    assert cells.text("1 + 1") == "2\n"
+    silent.close()
+
+
+def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    road = Road(tmp_path)
+    cache = road.home / ".cache" / "mahtab-tui"
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    cells = road.kernel()
+    assert cells.text("1 + 1") == "2\n"
+    assert list(cache.iterdir()) == []
+    road.close()
+
+
+def test_a_dead_host_leaves_a_station_that_ends_by_itself(road: Road, tmp_path: Path) -> None:
+    cells = road.kernel(keep_hours=1.0 / 3600)
+    pid = int(cells.text("import os; os.getpid()"))
+    os.kill(road.wires()[-1], signal.SIGKILL)
+    (road.folder / "refuse").touch()
+    wait_for(lambda: not alive(pid))
