@@ -83,7 +83,7 @@ class SessionKernelHost:
                 cwd=info.cwd,
                 pid=info.pid,
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
-                place=info.place,
+                place=info.place or None,
                 next_try=info.next_try or None,
             ),
         )

@@ -49,6 +49,7 @@ WAITS: dict[str, object] = {
     "approval": "auto",
     "approval_rules": "allow: *(*)",
     "python": "./evil",
+    "kernel": "command: ./evil",
     "reload": True,
     "keymap": {"cycle-approval": "f2"},
     "viewer": "file",

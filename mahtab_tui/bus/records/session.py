@@ -31,8 +31,8 @@ class Kernel(Record):
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
     """The running cell."""
-    place: str = ""
-    """The machine, or the command that leads to the kernel; empty for here."""
+    place: str | None = None
+    """The machine, or the command that leads to the kernel; None for here."""
     next_try: float | None = None
     """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
 
