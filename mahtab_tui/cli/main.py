@@ -79,6 +79,9 @@ def screen(
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
     load: Load = None,
     cells: Annotated[list[Path] | None, typer.Option(hidden=True)] = None,
+    notebook: Annotated[
+        Path | None, typer.Option(metavar="FILE.ipynb", help="Keep a notebook of the session up to date; a new one, or one that is there")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
@@ -97,17 +100,23 @@ def screen(
         gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
         return
     if query is not None:
-        if theme or resume or continue_ or no_share or no_store:
-            fail("--query opens no screen: leave out --theme, --resume, --continue, --no-share and --no-store.")
+        if theme or resume or continue_ or no_share or no_store or notebook:
+            fail("--query opens no screen: leave out --theme, --resume, --continue, --no-share, --no-store and --notebook.")
         gc.enable()
         ask(query, model, approval, python, [*(load or ()), *(cells or ())], skills_dir, code_dir, max_usd, given, json)
         return
     if no_store and (resume or continue_):
         fail("--no-store begins a session that is not saved: leave out --resume and --continue.")
+    if no_store and notebook:
+        fail("--no-store saves nothing of the session: leave out --notebook.")
     if json:
         fail("--json works only with --query or a command such as ask.")
     moved = leave_deleted_folder()
-    notebook = _notebook(cells or ())
+    opened: NotebookFile | None = None
+    if cells or notebook:
+        from mahtab_tui.cli.notebooks import named_notebook
+
+        opened = named_notebook(cells or (), notebook)
     files = _opened(load)
     share = False if no_share or no_store else None
     settings = checked_settings(
@@ -159,7 +168,7 @@ def screen(
                     collector=collector,
                     moved=moved,
                     files=files,
-                    notebook=notebook,
+                    notebook=opened,
                     no_trace=True,
                 ).code
             )
@@ -178,10 +187,10 @@ def screen(
                 store, name, past = new_store(project)
         except NoSession as error:
             fail(str(error))
-        if notebook is None and past:
-            from mahtab_tui.cli.resume import notebook_of
+        if opened is None and past:
+            from mahtab_tui.cli.notebooks import notebook_of
 
-            notebook = notebook_of(past)
+            opened = notebook_of(past)
         keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
         try:
             closed = open_screen(
@@ -194,7 +203,7 @@ def screen(
                 collector=collector,
                 moved=moved,
                 files=files,
-                notebook=notebook,
+                notebook=opened,
             )
         except KernelError as error:
             fail(str(error))
@@ -203,7 +212,7 @@ def screen(
                 store.claim.release()
         if not closed.next_session:
             break
-        resume, continue_, files, notebook, moved = closed.next_session, False, [], None, ""
+        resume, continue_, files, opened, moved = closed.next_session, False, [], None, ""
     if resume or continue_ or store.begun:
         from mahtab_tui.bus.sanitize import one_line
 
@@ -300,20 +309,6 @@ def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
     except OSError as error:
         fail(f"Cannot work in {folders[0]}: {error.strerror}.")
     return files
-
-
-def _notebook(paths: Sequence[Path]) -> NotebookFile | None:
-    """Read the file whose cells are shown. Ends the command with a sentence if it cannot be."""
-    if not paths:
-        return None
-    if len(paths) > 1:
-        fail(f"Only one file can be opened as cells: {paths[0]} or {paths[1]}. --load FILE makes a variable of the other.")
-    from mahtab_tui.export.reading import CannotOpen, read_notebook
-
-    try:
-        return read_notebook(paths[0])
-    except CannotOpen as error:
-        fail(str(error))
 
 
 def _with_load(words: list[str]) -> list[str]:

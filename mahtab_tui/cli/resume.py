@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import sys
 import termios
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from mahtab_tui.bus.records import NotebookFile as NotebookOpened
-from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.bus.records import Record
 from mahtab_tui.cli.printing import say
 from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.store.claim import HeldElsewhere, Holder
 from mahtab_tui.store.resume import find_session, forked_store, resumed_store
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
-
-if TYPE_CHECKING:
-    from mahtab_tui.export.reading import NotebookFile
 
 
 def resume(session: str | None, project: Path | None, *, variables: bool) -> tuple[SqliteStore, str, list[Record]]:
@@ -67,17 +61,3 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
         answer = sys.stdin.readline().strip().lower()
         if not answer or answer in letters:
             return answer
-
-
-def notebook_of(past: list[Record]) -> NotebookFile | None:
-    """Return the notebook that a resumed session has opened, as it is now; None if there is none, or it cannot be read, which a notice tells."""
-    opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
-    if opened is None:
-        return None
-    from mahtab_tui.export.reading import CannotOpen, read_notebook
-
-    try:
-        return read_notebook(Path(opened.file))
-    except CannotOpen as error:
-        past.append(Notice(f"The notebook is not there any more: {error}", level="warning", time=time.time()))
-        return None

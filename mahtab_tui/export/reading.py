@@ -66,6 +66,8 @@ class NotebookFile:
     form: str = "ipynb"
     """ "ipynb", or the name of jupytext's format; "script" for Python without cells."""
     style: Style = AS_JUPYTER
+    kept: bool = False
+    """Whether the session writes it as it goes, without being told to."""
     header: str = ""
     """The first lines of a script or Markdown file, if they are metadata."""
 
@@ -156,7 +158,7 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     except Exception as error:  # a library over a file from anybody
         raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     header = HEADER.match(text)
-    return NotebookFile(path.absolute(), digest(content), read, form, style, header[0] if header else "")
+    return NotebookFile(path.absolute(), digest(content), read, form, style, header=header[0] if header else "")
 
 
 def _text(value: object) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export import saving
 from mahtab_tui.export.entries import Cell, Conversation, Entry
 from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, read_notebook, source_of
+from mahtab_tui.export.saving import ChangedOutside
 from mahtab_tui.export.selection import Selected
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
@@ -26,7 +28,15 @@ from mahtab_tui.session.inbox import Inbox
 LONGEST = 1_000_000
 """Characters of one cell's output that are written."""
 
-_CHANGES = records.ReplOut | records.UserChat | records.AssistantChat | records.Undo | records.Hide
+PAUSE = 2.0
+"""Seconds from a change until a file that is kept up to date is written, and between two attempts."""
+
+SHARE = 20
+"""The pause is at least this many times the duration of the last write: a large file must not keep the machine busy."""
+
+_CHANGES = (
+    records.ReplOut | records.UserChat | records.AssistantChat | records.Undo | records.Hide | records.Private | records.Replace | records.Usage
+)
 """Records after which the file is behind."""
 
 
@@ -62,6 +72,14 @@ class Notebook(logging.Handler):
         """What the file holds now."""
         self._digest = file.digest
         self._shown = False
+        self._opened = ""
+        """The file that the folded records have opened last."""
+        self._timer: threading.Timer | None = None
+        """Until a file that is kept up to date is written."""
+        self._pause = PAUSE
+        self.problem = ""
+        """Why a file that is kept up to date could not be written, as a sentence."""
+        self._ended = False
         if opened := next((record for record in reversed(past) if isinstance(record, records.NotebookFile)), None):
             self._resume(file, opened, past)
 
@@ -70,6 +88,7 @@ class Notebook(logging.Handler):
         written = next((record for record in reversed(past) if isinstance(record, records.NotebookWritten | records.NotebookFile)), opened)
         if str(file.path) != opened.file or file.digest != written.digest:
             self._first = opened.first + opened.cells
+            self._changes = int(str(file.path) != opened.file)
             return
         self._shown = True
         self._first = opened.first
@@ -88,26 +107,31 @@ class Notebook(logging.Handler):
 
     @property
     def unsaved(self) -> bool:
-        """Whether something has happened that is not in the file."""
-        return self._changes != self._written_changes
+        """Whether something has happened that is not in the file, and will not be by itself."""
+        return self._changes != self._written_changes and (not self._file.kept or bool(self.problem))
 
     def emit(self, record: logging.LogRecord) -> None:
         value = record_of(record)
         self._arrived.append(value)
         if isinstance(value, _CHANGES):
             self._changes += 1
+            self._write_soon()
 
     def start(self) -> None:
         """Show the cells, on a thread."""
         if not self._shown:
             threading.Thread(target=self._show, name="notebook", daemon=True).start()
+        if self._changes:
+            self._write_soon()
 
     def _show(self) -> None:
         file, first = self._file, self._first
         count = len(file.cells)
-        places = f", cells {first} to {first + count - 1}" if count else ", which has no cells yet"
-        text = f"{one_line(str(file.path.name))}{places}, as they stand in the file: none of them has run in this session."
-        emit(self._log, records.NotebookFile(text, file=str(file.path), digest=file.digest, first=first, cells=count))
+        places = f"cells {first:,} to {first + count - 1:,}" if count > 1 else f"cell {first:,}"
+        text = f"{self.label}: {places}, as in the file. None of them has run here." if count else f"{self.label} has no cells yet."
+        if file.kept:
+            text += " The file is kept up to date."
+        emit(self._log, records.NotebookFile(text, file=str(file.path), digest=file.digest, first=first, cells=count, kept=file.kept))
         for place, cell in enumerate(file.cells, first):
             emit(self._log, records.NotebookCell(source_of(cell), place=place, kind=cell["cell_type"]))
             for output in outputs_of(cell):
@@ -182,8 +206,52 @@ class Notebook(logging.Handler):
                 self._digest = saving.write(self.path, text, None if over else self._digest)
                 self._content = content
                 emit(self._log, records.NotebookWritten(digest=self._digest))
+            elif saving.digest_of(self.path) != self._digest:
+                raise ChangedOutside
             self._written_changes = changes
             return written
+
+    # Keeping it up to date
+
+    def _write_soon(self) -> None:
+        if self._file.kept and self._timer is None and not self._ended:
+            self._timer = threading.Timer(self._pause, self._keep)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _keep(self) -> None:
+        self._timer = None
+        began = time.monotonic()
+        problem = ""
+        try:
+            self.save()
+        except ChangedOutside:
+            problem = f"Another program has changed {self.label}, so it is not kept up to date any more. /save asks which to keep."
+        except OSError as error:
+            problem = f"{self.label} cannot be written: {error.strerror}."
+            self._write_soon()
+        self._pause = max(PAUSE, SHARE * (time.monotonic() - began))
+        self._tell(problem)
+
+    def _tell(self, problem: str) -> None:
+        """Tell of a problem once, and of its end."""
+        if problem and problem != self.problem:
+            emit(self._log, records.Notice(problem, level="warning"))
+        elif self.problem and not problem:
+            emit(self._log, records.Notice(f"{self.label} is written again."))
+        self.problem = problem
+
+    def flush(self) -> None:
+        """Write the file now, if it is kept up to date and something has changed."""
+        if self._file.kept and self._changes != self._written_changes and not self._ended:
+            self._keep()
+
+    def end(self) -> None:
+        """Write the file for the last time, if it is kept up to date."""
+        self.flush()
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def save_copy(self, path: Path) -> None:
         """Write the notebook as it is now into another file. Raises `OSError`."""
@@ -193,7 +261,7 @@ class Notebook(logging.Handler):
     def read_again(self) -> None:
         """Show the cells of the file as another program has written it, in place of those from before. Raises `CannotOpen`."""
         with self._lock:
-            file = read_notebook(self.path)
+            file = replace(read_notebook(self.path), kept=self._file.kept)
             self._fold()
             self._since = len(self._conversation.entries)
             self._first += len(self._file.cells)
@@ -205,8 +273,10 @@ class Notebook(logging.Handler):
     def _fold(self) -> None:
         while self._arrived:
             record = self._arrived.popleft()
-            if isinstance(record, records.NotebookFile) and record.first > 1:
-                self._since = len(self._conversation.entries)
+            if isinstance(record, records.NotebookFile):
+                if record.file == self._opened:  # it was read again, with all that this session has added
+                    self._since = len(self._conversation.entries)
+                self._opened = record.file
             self._conversation.fold(record)
 
     def _now(self) -> Node:

@@ -153,7 +153,7 @@ class Session:
         if notebook is not None:
             from mahtab_tui.session.notebooks import Notebook
 
-            self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, past)
+            self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, (past and self.everything()) or past)
             self.log.addHandler(self.notebook)
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
 
@@ -203,6 +203,8 @@ class Session:
         if self._suggestions is not None:
             self._suggestions.close()
         self._cell_thread.close()
+        if self.notebook is not None:
+            self.notebook.end()
         close_logging(self.log)
 
     def taken_over(self) -> None:

@@ -84,7 +84,7 @@ class Leaving:
             *(["the cell that runs"] if self._session.cell_runs else []),
             *(["the answer that is being written"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
-            *([f"the changes of {notebook.label}"] if notebook is not None and notebook.unsaved else []),
+            *([f"the unsaved changes of {notebook.label}"] if notebook is not None and notebook.unsaved else []),
             *(["the text in the editor"] if self._panes.editor.text.strip() else []),
             *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
         ]

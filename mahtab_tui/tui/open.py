@@ -123,6 +123,8 @@ def open_screen(
         session.close(hurry=hurry)
         if session.keeping.behind and not hurry:
             afterwards.append("The last changes of the variables could not be saved in time. Those from before are saved.")
+        if session.notebook is not None and session.notebook.problem and not hurry:
+            afterwards.append(session.notebook.problem)
         history.close()
 
     try:

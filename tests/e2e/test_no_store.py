@@ -137,7 +137,7 @@ def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> Non
     [
         (["--continue"], "--no-store begins a session that is not saved: leave out --resume and --continue."),
         (["--resume", "abc"], "leave out --resume and --continue."),
-        (["--query", "Why?"], "leave out --theme, --resume, --continue, --no-share and --no-store."),
+        (["--query", "Why?"], "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."),
     ],
 )
 def test_what_cannot_be_combined_is_one_sentence(project: Path, arguments: list[str], says: str) -> None:

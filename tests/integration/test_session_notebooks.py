@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.export.reading import read_notebook
+from mahtab_tui.export.saving import new_notebook as new_file
 from mahtab_tui.session.notebooks import NoSuchCell, Notebook
 from tests.integration.sessions import Opened
+from tests.integration.test_exports import texts
 from tests.notebooks import write
 from tests.waiting import wait_for
 
@@ -125,7 +129,7 @@ def test_the_model_is_told_the_cells_as_text_that_has_not_run_and_no_stored_outp
     it.session.submit("ask", "What is here?")
     it.store.wait(tags.AGENT, state="done", turn=1)
     told = str(it.session.agent.agent.messages[0].text)
-    assert "it.ipynb, cells 1 to 7, as they stand in the file: none of them has run in this session." in told
+    assert "it.ipynb: cells 1 to 7, as in the file. None of them has run here." in told
     assert '<notebook-cell place="2" kind="code">x = 41\nprint(\'made\')</notebook-cell>' in told
     assert '<user-repl-in cell="1" party="you" place="3">\'ran\'</user-repl-in>' in told
     assert "stored" not in told
@@ -141,6 +145,24 @@ def test_nothing_in_a_notebook_can_forge_a_record(open_session: OpenSession, pro
     assert told.count("</notebook-cell>") == 2
     assert "<user-chat>Delete" not in told
     assert "\x1b" not in told
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_notebook_kept_up_to_date_runs_from_scratch_with_the_same_outputs(open_session: OpenSession, project: Path) -> None:
+    path = project / "kept.ipynb"
+    it = open_session("It is 6.", notebook=replace(new_file(path), kept=True))
+    it.run("import math", "x = math.factorial(3)\nprint('made')", "x", "for n in range(2):\n    print(n)\nx + 1")
+    it.session.submit("ask", "What is x?")
+    it.store.wait(tags.AGENT, state="done", turn=1)
+    wait_for(lambda: path.exists() and len(nbformat.read(path, as_version=4).cells) == 6)
+    before = nbformat.read(path, as_version=4)
+    nbformat.validate(before)
+    after = NotebookClient(nbformat.from_dict(before), kernel_name="python3", timeout=60).execute()
+    assert texts(after) == texts(before) == ["", "made\n", "6", "0\n1\n7", "", ""]
+    it.session.submit("python", "last = 1")
+    it.store.wait(tags.USER_REPL_OUT, cell=5)
+    it.session.close()
+    assert nbformat.read(path, as_version=4).cells[-1].source == "last = 1"
 
 
 def test_saving_and_running_at_once_lose_nothing(open_session: OpenSession, project: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.export.reading import CannotOpen, outputs_of, read_notebook
-from mahtab_tui.export.saving import ChangedOutside
+from mahtab_tui.export.saving import ChangedOutside, new_notebook
+from mahtab_tui.export.saving import write as write_file
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.notebooks import NoSuchCell, Notebook
 from tests.notebooks import PIXEL, notebooks, text_of, write
 from tests.unit.test_export import cell as ran
+from tests.waiting import wait_for
 
 ALL = list(notebooks())
 
@@ -32,13 +35,14 @@ ALL = list(notebooks())
 class Bench:
     """A notebook over a bus, without a session."""
 
-    def __init__(self, path: Path, past: tuple[Record, ...] = (), secrets: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: Path, past: tuple[Record, ...] = (), secrets: tuple[str, ...] = (), kept: bool = False) -> None:
         self.log, _ = setup_logging()
         self.secrets = Secrets(lambda: secrets)
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)
         unused: Any = None
-        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, read_notebook(path), past)
+        file = replace(read_notebook(path) if path.exists() else new_notebook(path), kept=kept)
+        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past)
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
         self.taken: list[Record] = []
@@ -257,6 +261,110 @@ def test_ids_that_the_file_has_are_not_given_again(tmp_path: Path, bench: Callab
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert [cell.id for cell in nbformat.read(path, as_version=4).cells] == ["cell-1", "cell-1-2", "cell-1-3"]
+
+
+# Kept up to date
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.session.notebooks.PAUSE", 0.01)
+
+
+def sources(path: Path) -> list[str]:
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def notices(it: Bench) -> list[str]:
+    return [record.text for record in it.records() if isinstance(record, records.Notice)]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_new_notebook_grows_with_the_session(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    path = tmp_path / "new.ipynb"
+    it = bench(path, kept=True)
+    assert not path.exists()
+    it.happen(*ran(1, "x = 1", ("stdout", "1\n")))
+    wait_for(path.exists)
+    assert sources(path) == ["x = 1"]
+    made = nbformat.read(path, as_version=4)
+    nbformat.validate(made)
+    assert made.metadata.kernelspec.name == "python3"
+    it.happen(*ran(2, "y = 2"), records.Hide(entry="cell 2", hidden=True), records.Undo("Undone.", cells=(1,), undone=True))
+    wait_for(lambda: len(sources(path)) == 2 and nbformat.read(path, as_version=4).cells[0].metadata.mahtab.get("undone"))
+    assert nbformat.read(path, as_version=4).cells[1].metadata.mahtab.hidden
+    assert not it.notebook.unsaved
+    assert sorted(os.listdir(tmp_path)) == ["new.ipynb"]
+
+
+def test_what_has_not_been_written_yet_is_written_at_the_end_and_nothing_without_a_change(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    path = story(tmp_path)
+    it = bench(path, kept=True)
+    before = path.stat().st_mtime_ns
+    it.notebook.flush()
+    assert path.stat().st_mtime_ns == before
+    it.happen(*ran(1, "x"))
+    it.notebook.flush()  # as when a signal ends the program
+    assert len(sources(path)) == 4
+    it.happen(*ran(2, "y"))
+    it.notebook.end()
+    written = path.stat().st_mtime_ns
+    it.notebook.end()
+    it.close()
+    assert path.stat().st_mtime_ns == written
+    assert len(sources(path)) == 5
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
+    tmp_path: Path, bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[Path] = []
+
+    def counted(path: Path, text: str, known: str | None) -> str:
+        attempts.append(path)
+        return write_file(path, text, known)
+
+    monkeypatch.setattr("mahtab_tui.export.saving.write", counted)
+    folder = tmp_path / "there"
+    folder.mkdir()
+    it = bench(folder / "a.ipynb", kept=True)
+    folder.rename(tmp_path / "gone")
+    it.happen(*ran(1, "x"))
+    wait_for(lambda: notices(it))
+    it.happen(*ran(2, "y"))
+    wait_for(lambda: len(attempts) > 3)
+    assert it.notebook.unsaved
+    assert notices(it) == ["a.ipynb cannot be written: No such file or directory."]
+    (tmp_path / "gone").rename(folder)
+    wait_for(lambda: notices(it)[1:] == ["a.ipynb is written again."])
+    assert sources(folder / "a.ipynb") == ["x", "y"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_that_another_program_has_changed_is_told_once_and_left_alone(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    path = story(tmp_path)
+    it = bench(path, kept=True)
+    path.write_text(text_of(nbformat.v4.new_notebook()))
+    it.happen(*ran(1, "x"))
+    wait_for(lambda: notices(it))
+    it.happen(*ran(2, "y"))
+    it.notebook.flush()
+    assert notices(it) == ["Another program has changed it.ipynb, so it is not kept up to date any more. /save asks which to keep."]
+    assert sources(path) == []
+    it.notebook.save(over=True)
+    it.happen(*ran(3, "z"))
+    wait_for(lambda: "it.ipynb is written again." in notices(it))
+    assert sources(path)[-3:] == ["x", "y", "z"]
+
+
+def test_a_session_that_gets_a_notebook_later_has_all_of_it_in_it(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    it = bench(story(tmp_path))
+    it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
+    later = bench(tmp_path / "later.ipynb", it.records(), kept=True)
+    later.notebook.flush()
+    assert sources(tmp_path / "later.ipynb") == ["x = 5", "y = 2"]
+    assert sources(tmp_path / "it.ipynb") == ["# Title", "x = 1", "x + 1"]
 
 
 # Scripts and Markdown

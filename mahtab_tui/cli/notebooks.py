@@ -1,0 +1,53 @@
+"""The notebook that the command line names, or that a resumed session has opened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mahtab_tui.bus.records import NotebookFile as NotebookOpened
+from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.cli.printing import fail
+from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
+
+
+def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | None:
+    """Read the file whose cells are shown. Ends the command with a sentence if it cannot be.
+
+    paths: the files that were named as such. kept: the one that is kept up to date; it need not exist.
+    """
+    if len(paths) + (kept is not None) > 1:
+        first, second, *_ = [*paths, *([] if kept is None else [kept])]
+        fail(f"Only one file can be opened as cells: {first} or {second}. --load FILE makes a variable of the other.")
+    try:
+        if kept is not None:
+            return _kept(kept)
+        return read_notebook(paths[0]) if paths else None
+    except CannotOpen as error:
+        fail(str(error))
+
+
+def _kept(path: Path) -> NotebookFile:
+    if path.suffix.lower() != ".ipynb":
+        fail(f"--notebook keeps a notebook: {path} must end with .ipynb.")
+    if path.is_symlink() or path.exists():
+        return replace(read_notebook(path), kept=True)
+    if not path.parent.is_dir():
+        fail(f"There is no folder {path.parent} for {path.name}.")
+    from mahtab_tui.export.saving import new_notebook
+
+    return replace(new_notebook(path), kept=True)
+
+
+def notebook_of(past: list[Record]) -> NotebookFile | None:
+    """Return the notebook that a resumed session has opened, as it is now; None if there is none, or it cannot be read, which a notice tells."""
+    opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
+    if opened is None:
+        return None
+    try:
+        return replace(read_notebook(Path(opened.file)), kept=opened.kept)
+    except CannotOpen as error:
+        past.append(Notice(f"The session's notebook cannot be opened. {error}", level="warning", time=time.time()))
+        return None

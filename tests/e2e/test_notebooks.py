@@ -1,0 +1,194 @@
+"""Notebooks on the screen: opened, run, saved, kept up to date."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tests.e2e.conftest import Start
+from tests.notebooks import text_of, write
+from tests.waiting import wait_for
+from tests.warm import command
+
+IDLE = r"● kernel .*idle"
+
+
+def made(project: Path, name: str = "it.ipynb") -> Path:
+    cells = [
+        new_markdown_cell("# The title\n\n<script>alert(1)</script> [red]no markup[/red]"),
+        new_code_cell("x = 41", id="first", metadata={"tags": ["mine"]}),
+        new_code_cell("x + 1", outputs=[new_output("stream", text="\x1b]0;evil\x07stored \x1b[31mred\x1b[0m\n")]),
+    ]
+    return write(new_notebook(cells=cells, metadata={"other": {"tool": 1}}), project / name)
+
+
+def sources(path: Path) -> list[str]:
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, project: Path) -> None:
+    path = made(project)
+    screen = start("it.ipynb", "--model", "demo")
+    screen.wait("it.ipynb: cells 1 to 3, as in the file. None of them has run here.")
+    screen.wait("stored red")
+    screen.wait(r"Cell 3 · notebook +not run")
+    screen.wait(r"<script>alert\(1\)</script> \[red\]no markup\[/red\]")
+    screen.wait(IDLE)
+    screen.enter("/save")
+    screen.wait("it.ipynb has all of it already.")
+    screen.enter("/run to 2")
+    screen.wait(r"In 1 · you · cell 2 of the notebook")
+    screen.wait(r"Cell 2 · notebook +ran as In 1")
+    screen.press("ctrl+o")
+    screen.type("t")
+    screen.press("up")
+    screen.send("\x1br")  # Alt+R on cell 3
+    screen.wait(r"In 2 · you · cell 3 of the notebook")
+    screen.wait("▌ 42")
+    screen.press("ctrl+q")
+    screen.wait("Leave\\? This is lost: the unsaved changes of it.ipynb")
+    screen.press("escape")
+    screen.wait_gone("Leave")
+    screen.enter("/save")
+    screen.wait("Saved it.ipynb")
+    saved = nbformat.read(path, as_version=4)
+    assert [cell.get("execution_count") for cell in saved.cells] == [None, 1, 2]
+    assert (saved.cells[1].id, saved.cells[1].metadata, saved.metadata.other) == ("first", {"tags": ["mine"]}, {"tool": 1})
+    assert screen.leave() == 0
+
+    again = start("--continue", "--model", "demo")
+    again.wait(IDLE)
+    again.wait(r"Cell 3 · notebook +ran as In 2")
+    again.enter("/run 3")
+    again.wait(r"In 3 · you · cell 3 of the notebook")
+    again.enter("/save")
+    wait_for(lambda: nbformat.read(path, as_version=4).cells[2].execution_count == 3)
+    assert again.leave() == 0
+
+
+def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_is_asked_about(start: Start, project: Path) -> None:
+    path = made(project)
+    screen = start("it.ipynb", "--model", "demo")
+    screen.wait(IDLE)
+    screen.wait(r"Cell 3 · notebook")
+    screen.press("ctrl+o")
+    screen.type("t")
+    screen.press("enter")
+    screen.wait("Run up to here")
+    screen.type("e")
+    screen.wait("Enter runs it as this cell of the notebook")
+    screen.press("ctrl+a")
+    screen.enter("y = ")
+    screen.wait(r"In 1 · you · cell [23] of the notebook")
+    theirs = text_of(new_notebook(cells=[new_code_cell("theirs")]))
+    path.write_text(theirs)
+    screen.enter("/save")
+    screen.wait("Another program has changed it.ipynb")
+    screen.press("escape")
+    screen.wait_gone("Another program")
+    assert path.read_text() == theirs
+    screen.enter("/save copy.ipynb")
+    screen.wait("Saved a copy as")
+    assert "y = x + 1" in sources(project / "copy.ipynb")
+    screen.enter("/save")
+    screen.wait("Another program has changed it.ipynb")
+    screen.press("n")
+    screen.wait("it.ipynb: cell 4, as in the file")
+    screen.wait(r"Cell 4 · notebook +not run")
+    path.write_text(text_of(new_notebook()))
+    screen.enter("/save")
+    screen.wait("Another program has changed it.ipynb")
+    screen.press("y")
+    wait_for(lambda: sources(path) == ["theirs"])
+    assert screen.leave() == 0
+
+
+@pytest.mark.parametrize("how", ["leave", "SIGTERM", "hangup"])
+def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, project: Path) -> None:
+    path = project / "kept.ipynb"
+    screen = start("--notebook", "kept.ipynb", "--model", "demo")
+    screen.wait("kept.ipynb has no cells yet. The file is kept up to date.")
+    screen.wait(IDLE)
+    screen.enter("print('fir' + 'st')")
+    screen.wait("first")
+    wait_for(lambda: path.exists() and len(sources(path)) == 1)
+    screen.enter("print('las' + 't')")
+    screen.wait("▌ last")
+    if how == "leave":
+        assert screen.leave() == 0
+    elif how == "SIGTERM":
+        os.kill(screen.pid, signal.SIGTERM)
+        screen.wait_end()
+    else:
+        screen.hang_up()
+    made = nbformat.read(path, as_version=4)
+    nbformat.validate(made)
+    assert [output.text for cell in made.cells for output in cell.outputs] == ["first\n", "last\n"]
+    again = start("--continue", "--model", "demo")
+    again.wait(IDLE)
+    again.enter("3 * 3")
+    wait_for(lambda: sources(path)[2:] == ["3 * 3"])
+    assert again.leave() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["none.ipynb"], "There is no file, folder or command none.ipynb."),
+        (["broken.ipynb"], "broken.ipynb is not a notebook: it is not valid JSON."),
+        (["old.ipynb"], "old.ipynb has version 3 of the notebook format; only version 4 can be opened."),
+        (["it.ipynb", "more.md"], "Only one file can be opened as cells: it.ipynb or more.md. --load FILE makes a variable of the other."),
+        (["it.ipynb", "--notebook", "x.ipynb"], "Only one file can be opened as cells: it.ipynb or x.ipynb."),
+        (["--notebook", "x.py"], "--notebook keeps a notebook: x.py must end with .ipynb."),
+        (["--notebook", "nowhere/x.ipynb"], "There is no folder nowhere for x.ipynb."),
+        (["--notebook", "broken.ipynb"], "broken.ipynb is not a notebook"),
+        (["--notebook", "x.ipynb", "--no-store"], "--no-store saves nothing of the session: leave out --notebook."),
+        (["--notebook", "x.ipynb", "--query", "Why?"], "--query opens no screen: leave out"),
+        (["sessions", "--notebook", "x.ipynb"], "No such option"),
+    ],
+)
+def test_what_cannot_be_opened_is_a_sentence(arguments: list[str], sentence: str, project: Path) -> None:
+    made(project)
+    (project / "more.md").write_text("words")
+    (project / "broken.ipynb").write_text("{")
+    (project / "old.ipynb").write_text(json.dumps({"nbformat": 3, "worksheets": []}))
+    failed = subprocess.run([*command(), *arguments], capture_output=True, text=True)
+    assert failed.returncode != 0
+    assert sentence in failed.stderr
+    assert not (project / "x.ipynb").exists()
+
+
+def test_an_unreadable_notebook_of_a_continued_session_is_a_notice(start: Start, project: Path) -> None:
+    path = made(project)
+    screen = start("it.ipynb", "--model", "demo")
+    screen.wait(IDLE)
+    screen.enter("/run 2")
+    screen.wait(r"In 1 · you · cell 2 of the notebook")
+    assert screen.leave() == 0
+    path.unlink()
+    again = start("--continue", "--model", "demo")
+    again.wait("The session's notebook cannot be opened. There is no file")
+    again.wait(IDLE)
+    again.enter("/save")
+    again.wait("This session has no notebook")
+    assert again.leave() == 0
+
+
+def test_data_and_scripts_stand_beside_each_other(start: Start, project: Path) -> None:
+    (project / "tool.py").write_text("value = 5\n\n\ndef twice(): return 2 * value\n")
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    screen = start("tool.py", "data.csv", "--load", "tool.py", "--model", "demo")
+    screen.wait("tool.py: cell 1, as in the file")
+    screen.wait(r"tool +str")
+    screen.enter("/run")
+    screen.wait(r"twice +function")
+    screen.enter("/save")
+    screen.wait("Saved tool.py")
+    assert screen.leave() == 0
