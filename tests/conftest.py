@@ -8,13 +8,14 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
 from tests import warm
+from tests.waiting import end_waiting_kernels
 
 # In a shell's background some signals are ignored, and would be by every program that a test starts; nohup adds SIGHUP.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -40,8 +41,8 @@ NUMBERS = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home folder; the environment says nothing of the person's own set-up."""
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty home folder; the environment says nothing of the person's own set-up. Kernels that wait there are ended with the test."""
     # By a number of our own: pytest looks for the next one among all folders of the run, at each test.
     folder = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
     folder.mkdir(parents=True)
@@ -51,7 +52,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
             monkeypatch.delenv(name)
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "VISUAL", "EDITOR", "TMUX", "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    return folder
+    yield folder
+    end_waiting_kernels(folder)
 
 
 @pytest.fixture

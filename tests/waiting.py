@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,24 @@ def alive(pid: int) -> bool:
         return False
     except FileNotFoundError:  # it has ended just now, or there is no /proc
         return not Path("/proc/self").exists()
+
+
+def waiting_kernels(home: Path) -> list[int]:
+    """The kernels that have a holder there, by their process ids."""
+    from mahtab_tui.kernel.held.waiting import ask
+
+    found = []
+    for path in (home / ".mahtab" / "run" / "kernels").glob("*.sock"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(ask(path, {"op": "status"})[0]["pid"]))
+    return found
+
+
+def end_waiting_kernels(home: Path) -> None:
+    """Kill the kernels that wait there, with all that they have started."""
+    for pid in waiting_kernels(home):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:

@@ -46,12 +46,12 @@ class PromptHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.take(record_of(record))
 
-    def resume(self, past: Iterable[Record]) -> None:
-        """Add the records from before the session was resumed."""
+    def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
+        """Add the records from before the session was resumed. same_kernel: its kernel has waited, so that its variables are there."""
         for record in past:
             if tags.ROUTES[record.tag].prompt:
                 self.take(record)
-        if self._records:
+        if self._records and not same_kernel:
             self._remember(records.Kernel(RESUMED))
 
     def take(self, record: Record) -> None:

@@ -192,10 +192,15 @@ def screen(
 
             opened = notebook_of(past)
         keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+        waiting = None
+        if resume or continue_:
+            from mahtab_tui.cli.resume import attach
+
+            waiting, past = attach(store, past, settings)
         try:
             closed = open_screen(
                 settings,
-                process_kernel(settings, keep),
+                process_kernel(settings, keep, session=store.session if store.claim is not None else "", waiting=waiting),
                 store=store,
                 name=name,
                 past=past,

@@ -10,9 +10,11 @@ import typer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.cli.printing import say
+from mahtab_tui.kernel.held.waiting import Connections
 from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.claim import HeldElsewhere, Holder
-from mahtab_tui.store.resume import find_session, forked_store, resumed_store
+from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 
@@ -38,6 +40,16 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> tup
         raise typer.Exit(watch_session(running))
     say(f"mahtab-tui: The session {row.id} was not changed.", err=True)
     raise typer.Exit(1)
+
+
+def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[Connections | None, list[Record]]:
+    """Return the connections to the session's kernel if it has waited, and the past records then."""
+    if store.claim is None or not settings.keep_kernel or settings.kernel is not None:
+        return None, past
+    from mahtab_tui.kernel.held.waiting import attach as attach_to
+
+    waiting = attach_to(store.session)
+    return (None, past) if waiting is None else (waiting, going_on(store, past, waiting.kernel.cell))
 
 
 def _shared_by(holder: Holder) -> RunningSession | None:

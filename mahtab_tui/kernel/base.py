@@ -142,6 +142,24 @@ class Kernel(Protocol):
         limited: before the cell changes anything outside the namespace, the kernel calls ``effect`` of the host; see `cannot_limit`.
         """
 
+    @property
+    def outlives(self) -> bool:
+        """Whether it can go on without its screen, and wait for another one."""
+
+    @property
+    def waited(self) -> bool:
+        """Whether it had outlived its screen and has waited for this one, with its variables."""
+
+    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+        """Wait for the end of a cell that began on an earlier screen, and of which nothing is stored but its code. The arguments are those of
+        `execute`. Everything that it has printed is told. Returns None if the kernel does not know it. Raises `KernelError`."""
+
+    def stored(self, cell: int) -> None:
+        """The result of a cell is stored: another screen need not be told."""
+
+    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+        """Of a kernel that has waited: the last arguments of `keep`, None for the first if there were none. Raises `KernelError`."""
+
     def interrupt(self) -> bool:
         """Interrupt the running cell (SIGINT); returns False if none runs."""
 
@@ -227,5 +245,5 @@ class Kernel(Protocol):
 
     def info(self) -> KernelInfo: ...
 
-    def close(self) -> None:
-        """End it for good, with its processes, threads and descriptors."""
+    def close(self, *, leave: bool = False) -> None:
+        """End it for good, with its processes, threads and descriptors. leave: let it go on without a screen, if it can."""

@@ -246,7 +246,23 @@ class InProcessKernel:
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)
 
-    def close(self) -> None:
+    @property
+    def outlives(self) -> bool:
+        return False
+
+    @property
+    def waited(self) -> bool:
+        return False
+
+    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+        raise KernelError("This kernel ends with its program.")
+
+    def stored(self, cell: int) -> None: ...
+
+    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+        return None, ()
+
+    def close(self, *, leave: bool = False) -> None:
         if self._state is KernelState.DEAD:
             return
         self.interrupt()

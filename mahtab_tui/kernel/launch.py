@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,12 +14,16 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 from mahtab_tui.system.working_folder import existing_folder
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.held.held import Held
+    from mahtab_tui.kernel.worker.holding.beside import HolderSettings
 
 OLDEST = (3, 9)
 """The oldest Python for the kernel's side."""
@@ -39,14 +44,14 @@ if sys.version_info < {OLDEST!r}:
     sys.stdout.write("%d.%d.%d" % sys.version_info[:3]); sys.exit({TOO_OLD})
 import gc, os
 gc.disable()
-fd, folder = int(sys.argv[1]), sys.argv[2]
+fd, folder, holder = int(sys.argv[1]), sys.argv[2], "".join(sys.argv[3:])
 own = [p and os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)] + [""]
 path = sys.path[:]
 sys.path[:] = [p for p in path if p not in own]
 package = type(sys)("mahtab_worker"); package.__path__ = [folder]; sys.modules["mahtab_worker"] = package
 from mahtab_worker.__main__ import main
 sys.path[:] = path if path[:1] == [""] or getattr(sys.flags, "safe_path", False) else [""] + path
-main(fd)
+main(fd, holder)
 """
 
 
@@ -68,6 +73,10 @@ class Process(Protocol):
     def has_our_clock(self) -> bool:
         """Whether `time.monotonic` means the same there."""
 
+    @property
+    def held(self) -> Held | None:
+        """This host's share in a kernel that has a holder."""
+
     def signal(self, number: int) -> None:
         """Send a signal to it and its children."""
 
@@ -86,6 +95,10 @@ class LocalProcess(NamedTuple):
     @property
     def has_our_clock(self) -> bool:
         return True
+
+    @property
+    def held(self) -> None:
+        return None
 
     def signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -115,6 +128,14 @@ class Place(Protocol):
     def label(self) -> str:
         """For the header; empty for this machine."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next `start` returns a kernel that has waited."""
+
+    @property
+    def problem(self) -> str:
+        """A sentence about the last start; empty for none."""
+
     def find(self, python: str | None) -> str:
         """Return the interpreter that the user means. Raises `KernelError`."""
 
@@ -138,6 +159,8 @@ class Here:
     """This machine."""
 
     label = ""
+    problem = ""
+    waits = False
 
     def find(self, python: str | None) -> str:
         return find_interpreter(python)
@@ -213,22 +236,25 @@ def screen_variables(color: bool, columns: int, lines: int, own: Mapping[str, st
     return env
 
 
-def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> LocalProcess:
-    """Start the kernel's side. Raises `OSError`.
+def spawn(
+    executable: str, cwd: str, env: Mapping[str, str], *, pipe: tuple[int, int] | None = None, holder: HolderSettings | None = None
+) -> LocalProcess:
+    """Start the kernel's side. Raises `OSError`. pipe: for its output, as `os.pipe` returns it. holder: the one beside it; None for none.
 
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives as long as the kernel.
     """
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
-    output, write_end = os.pipe()
+    output, write_end = pipe or os.pipe()
+    descriptors = [] if holder is None else [holder.listener, holder.pipe, holder.spool, holder.lifeline]
     try:
         child = subprocess.Popen(
-            [executable, "-c", BOOTSTRAP, str(theirs.fileno()), str(_WORKER)],
+            [executable, "-c", BOOTSTRAP, str(theirs.fileno()), str(_WORKER), "" if holder is None else json.dumps(holder._asdict())],
             stdin=subprocess.DEVNULL,
             stdout=write_end,
             stderr=write_end,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), *descriptors],
             cwd=cwd,
             env=env,
             start_new_session=True,

@@ -39,18 +39,32 @@ class MaskedKernel:
         limited: bool = False,
     ) -> CellResult:
         output = _Output(self._secrets, on_output)
-        show: OnDisplay | None = None
-        if on_display is not None:
-            told = on_display
-
-            def show(display: Display) -> None:
-                told(self._display(display))
-
+        show = None if on_display is None else self._shows(on_display)
         result = self.inner.execute(
             code, cell=cell, origin=origin, on_output=output.take, limit=limit, nested=nested, on_display=show, limited=limited
         )
         output.end()
         return self._result(result)
+
+    @property
+    def outlives(self) -> bool:
+        return self.inner.outlives
+
+    @property
+    def waited(self) -> bool:
+        return self.inner.waited
+
+    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+        output = _Output(self._secrets, on_output)
+        result = self.inner.go_on(cell, on_output=output.take, on_display=self._shows(on_display), nested=nested)
+        output.end()
+        return None if result is None else self._result(result)
+
+    def stored(self, cell: int) -> None:
+        self.inner.stored(cell)
+
+    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+        return self.inner.kept_before()
 
     def interrupt(self) -> bool:
         return self.inner.interrupt()
@@ -154,8 +168,8 @@ class MaskedKernel:
     def info(self) -> KernelInfo:
         return self.inner.info()
 
-    def close(self) -> None:
-        self.inner.close()
+    def close(self, *, leave: bool = False) -> None:
+        self.inner.close(leave=leave)
 
     def _result(self, result: CellResult) -> CellResult:
         spans = self._secrets.spans(result.output)
@@ -167,6 +181,9 @@ class MaskedKernel:
             detail=self._secrets.mask(result.detail),
             displays=tuple(map(self._display, result.displays)),
         )
+
+    def _shows(self, on_display: OnDisplay) -> OnDisplay:
+        return lambda display: on_display(self._display(display))
 
     def _display(self, display: Display) -> Display:
         mask = self._secrets.mask

@@ -86,6 +86,8 @@ class ProcessKernel:
         self._state = KernelState.DEAD
         self._worker: WorkerProcess | None = None
         self._failure = "The kernel was not started."
+        self._attached = self._place.waits
+        """Whether the process had waited for this host."""
         self._closed = False
 
     def start(self, host: KernelHost) -> None:
@@ -124,6 +126,34 @@ class ProcessKernel:
             finally:
                 if self._state is KernelState.BUSY:
                     self._tell(KernelState.IDLE, "")
+
+    @property
+    def outlives(self) -> bool:
+        return self._worker is not None and self._worker.outlives
+
+    @property
+    def waited(self) -> bool:
+        return self._attached
+
+    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+        with nullcontext() if nested else self._turn:
+            worker = self._needed_worker()
+            if nested:
+                return worker.outliving.go_on(cell, on_output, on_display)
+            self._tell(KernelState.BUSY, "")
+            try:
+                return worker.outliving.go_on(cell, on_output, on_display)
+            finally:
+                if self._state is KernelState.BUSY:
+                    self._tell(KernelState.IDLE, "")
+
+    def stored(self, cell: int) -> None:
+        if self._worker is not None:
+            self._worker.outliving.stored(cell)
+
+    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+        kept = self._needed_worker().outliving.kept(VARIABLES_TIMEOUT)
+        return kept.carried, kept.lost
 
     def interrupt(self) -> bool:
         worker = self._worker
@@ -264,11 +294,13 @@ class ProcessKernel:
             return KernelInfo("", self._executable, self._cwd, 0, self._state, self._place.label)
         return self._info_of(worker, self._state)
 
-    def close(self) -> None:
+    def close(self, *, leave: bool = False) -> None:
         self._closed = True
         with self._swap:
             worker, self._worker = self._worker, None
-        if worker is not None:
+        if worker is not None and leave:
+            worker.leave()
+        elif worker is not None:
             worker.end(Status.KILLED, CLOSED)
         self._failure = CLOSED
         self._tell(KernelState.DEAD, "")
@@ -283,6 +315,14 @@ class ProcessKernel:
 
     def call_cancelled(self, name: str) -> None:
         self._host.call_cancelled(name)
+
+    def taken(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self._worker is not worker:
+                return
+            self._worker = None
+            self._cwd = worker.cwd
+        self._failed(how)
 
     def ended(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
@@ -333,6 +373,9 @@ class ProcessKernel:
                 self._startup = ""  # one that ends the process must not end the next one, too
         if worker is None:
             return
+        if self._attached:
+            self._tell(KernelState.IDLE, "")
+            return
         worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
         if servers := self._host.servers():
             worker.tell("servers", servers=[server._asdict() for server in servers])
@@ -352,7 +395,7 @@ class ProcessKernel:
         if self._keep_place is not None:
             with suppress(KernelError):  # `kept` raises it
                 worker.tell("keep_in", **self._place.keep_settings(self._keep_place))
-        text, self._moved = f"{text} {self._moved}".strip(), ""
+        text, self._moved = f"{text} {self._moved} {self._place.problem}".strip(), ""
         self._tell(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
@@ -360,6 +403,7 @@ class ProcessKernel:
         folder = self._place.existing_folder(cwd)
         worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self._size, self._wire_changed), self)
         worker.start()
+        self._attached = worker.waited is not None
         self._wire = WireState()
         if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
             self._moved = moved(cwd, worker.cwd)

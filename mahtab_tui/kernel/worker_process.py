@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import select
 import selectors
 import signal
-import struct
+import socket
 import subprocess
-import termios
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mahtab_tui.kernel.answers import Answerer, CallAnswers
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
@@ -22,12 +21,18 @@ from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process
 from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
+from mahtab_tui.kernel.outliving import TAKEN, Outliving
 from mahtab_tui.kernel.output import Chunks
+from mahtab_tui.kernel.reading import PipeOutput, SpooledOutput
 from mahtab_tui.kernel.requests import ControlRequests
+from mahtab_tui.kernel.retelling import Steps, Story
 from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.held.waiting import WaitingKernel
 
 START_TIMEOUT = 20.0
 """Seconds that an interpreter may take to say that it is ready: a cold disk, a large site-packages."""
@@ -50,6 +55,9 @@ class Listener(Answerer, Protocol):
     def ended(self, worker: WorkerProcess, how: str) -> None:
         """It is over, and its cells have their results; not called for one that never was ready."""
 
+    def taken(self, worker: WorkerProcess, how: str) -> None:
+        """Another host has it now."""
+
 
 class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
@@ -71,6 +79,9 @@ class WorkerProcess:
         self._intent: tuple[Status, str] | None = None
         self._cells: list[RunningCell] = []
         self._restoring = False
+        self._leaving = self._left = False
+        """Whether this host wants to let it go on alone; whether it has let it go."""
+        self.outliving = Outliving(self._send_news)
         self._requests = ControlRequests(self._send_frame)
         self.request = self._requests.ask
         self._answers = CallAnswers(listener, self._send_answer)
@@ -102,7 +113,7 @@ class WorkerProcess:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         try:
-            data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "limited": limited})
+            data = self.outliving.news() + encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "limited": limited})
             with self._lock:
                 if self.over:
                     running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
@@ -114,6 +125,17 @@ class WorkerProcess:
                 self._cells = [other for other in self._cells if other is not running]
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
         return result_of(running.result)
+
+    @property
+    def outlives(self) -> bool:
+        """Whether it can go on without this host."""
+        return self._process is not None and self._process.held is not None and not self.over
+
+    @property
+    def waited(self) -> WaitingKernel | None:
+        """The kernel as it was when this host attached to it; None if this host has started it."""
+        held = None if self._process is None else self._process.held
+        return None if held is None else held.waited
 
     def tell(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
@@ -161,10 +183,23 @@ class WorkerProcess:
             self._intent = (status, how)
             busy = bool(self._cells)
         if not busy and self._outgoing is not None:
+            self.tell("end")
             self._outgoing.end()
             self._thread.join(END_TIMEOUT)
         self._signal(signal.SIGKILL)
         self._thread.join()
+
+    def leave(self) -> None:
+        """Let it go on without a host, if it can; its cells get no results. Else end it."""
+        process = self._process
+        if process is None or process.held is None:
+            self.end(Status.KILLED, "The screen was closed.")
+            return
+        with self._lock:
+            self._leaving = self._left = True
+        with contextlib.suppress(OSError):
+            process.channel.shutdown(socket.SHUT_RDWR)
+        self._thread.join(END_TIMEOUT)
 
     def kill(self, how: str) -> None:
         """SIGKILL, to it and to its children; its cells end as killed."""
@@ -174,6 +209,10 @@ class WorkerProcess:
 
     def _send_frame(self, frame: Frame) -> None:
         self._send(encode(frame))
+
+    def _send_news(self, data: bytes) -> None:
+        with contextlib.suppress(OutgoingFullError):
+            self._send(data)
 
     def _send_answer(self, answer: Frame) -> None:
         try:
@@ -195,7 +234,7 @@ class WorkerProcess:
 
     def _signal(self, number: int) -> None:
         with self._lock:
-            if self._process is not None and not self.over:
+            if self._process is not None and not self.over and not self._left:
                 self._process.signal(number)
 
     # The reader thread.
@@ -210,19 +249,49 @@ class WorkerProcess:
             self._started.set_exception(KernelError(f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
             return
         self._started.set_result(None)
+        held = process.held
+        output: PipeOutput | SpooledOutput = PipeOutput(process.output)
+        if held is not None:
+            output = self.outliving.output = SpooledOutput(held.spool)
         outgoing = self._outgoing = SendQueue(process.channel)
+        if held is not None and held.waited is not None and held.waited.ready is not None:
+            self._introduced(held.waited.ready)
+        taken = False
         try:
-            self._read(process)
+            taken = self._read(process, output)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
             self._break(f"something wrote on its connection that is not of the session ({str(error) or type(error).__name__})")
+        if taken or self._left:
+            self._let_go(process, outgoing)
+            return
         code = self._reap(process)
         try:
-            self._drain(process)
+            self._drain(output)
             self._chunks.end()
         finally:
             outgoing.close()
             os.close(process.output)
+            if held is not None:
+                held.ended()
             self._over(code)
+
+    def _let_go(self, process: Process, outgoing: SendQueue) -> None:
+        """The process goes on without this host."""
+        assert process.held is not None
+        with self._lock:
+            self._left = True
+            cells = list(self._cells)
+        outgoing.close()
+        os.close(process.output)
+        process.held.leave()
+        self._requests.end(TAKEN)
+        self.outliving.end(TAKEN)
+        if self._leaving:
+            return
+        for cell in reversed(cells):
+            cell.lost(Status.KILLED, TAKEN)
+        self._answers.cancel_all()
+        self._listener.taken(self, TAKEN)
 
     def _over(self, code: int) -> None:
         if not self._ready.done():
@@ -232,6 +301,7 @@ class WorkerProcess:
         with self._lock:
             cells, self._cells = self._cells, []
         self._requests.end(how)
+        self.outliving.end(how)
         for cell in reversed(cells):
             cell.lost(status, how)
         try:
@@ -239,18 +309,29 @@ class WorkerProcess:
         finally:
             self._listener.ended(self, how)
 
-    def _read(self, process: Process) -> None:
+    def _read(self, process: Process, output: PipeOutput | SpooledOutput) -> bool:
+        """Read until there is no more to come; returns whether another host has taken the kernel."""
         frames = FrameReader(token=process.token)
+        lifeline = None if process.held is None else process.held.lifeline
         with selectors.DefaultSelector() as selector:
-            selector.register(process.output, selectors.EVENT_READ)
             selector.register(process.channel, selectors.EVENT_READ)
+            if lifeline is not None:
+                selector.register(lifeline, selectors.EVENT_READ)
+            reads = self.waited is None
+            if reads:
+                selector.register(process.output, selectors.EVENT_READ)
             while True:
                 ready = {key.fileobj for key, _ in selector.select(self._chunks.wait())}
+                if lifeline is not None and lifeline in ready:
+                    if lifeline.recv(1):
+                        return True
+                    selector.unregister(lifeline)  # somebody has killed the holder
+                    lifeline = None
                 if process.output in ready:
-                    data = os.read(process.output, 65536)
+                    data = output.read()
                     if data:
                         self._chunks.feed(data)
-                    else:
+                    elif data is not None:
                         selector.unregister(process.output)
                 elif self._chunks.wait() == 0:
                     self._chunks.flush()
@@ -258,21 +339,18 @@ class WorkerProcess:
                     try:
                         data = process.channel.recv(65536)
                     except ConnectionError:
-                        return
+                        data = b""
                     if not data:
-                        return
+                        return lifeline is not None and bool(select.select([lifeline], [], [], 0)[0]) and bool(lifeline.recv(1))
                     for frame in frames.feed(data):
-                        self._handle(process, frame)
+                        self._handle(output, frame)
+                    if not reads and self.outliving.has_heard:  # what was printed before is read with the story
+                        reads = True
+                        selector.register(process.output, selectors.EVENT_READ)
 
-    def _drain(self, process: Process) -> None:
-        """Read what is in the pipe now, and no more: a thread of the user's may print without end."""
-        waiting = struct.unpack("i", fcntl.ioctl(process.output, termios.FIONREAD, bytes(4)))[0]
-        while waiting > 0:
-            data = os.read(process.output, min(waiting, 65536))
-            if not data:
-                return
+    def _drain(self, output: PipeOutput | SpooledOutput) -> None:
+        for data in output.waiting():
             self._chunks.feed(data)
-            waiting -= len(data)
 
     def _reap(self, process: Process) -> int:
         """Its exit code; a process that has closed its connection but lives on is killed. Its children go with it."""
@@ -297,23 +375,39 @@ class WorkerProcess:
             self._early.append(text)
         else:
             self._listener.late_output(text)
+            self.outliving.printed_outside()
 
-    def _handle(self, process: Process, frame: Frame) -> None:
+    def _introduced(self, hello: KernelReady) -> None:
+        self.hello = hello
+        self.cwd = hello.cwd or self.cwd
+        self._ready.set_result(None)
+
+    def _hear(self, story: Story) -> None:
+        """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
+        self.outliving.hear(story, Steps(self._begun_before, self._chunks.feed, self._chunks.flush, self._chunks.end, self._shown, self._done))
+        for call in story.calls:
+            self._answers.begin(call)
+
+    def _begun_before(self, cell: RunningCell) -> None:
+        with self._lock:
+            self._cells.append(cell)
+
+    def _handle(self, output: PipeOutput | SpooledOutput, frame: Frame) -> None:
         """Raises an exception of any class for what is not said by the kernel."""
         op = frame["op"]
         if not self._ready.done():
-            self.hello = checked(KernelReady, frame)
-            self.cwd = self.hello.cwd or self.cwd
-            self._ready.set_result(None)
+            self._introduced(checked(KernelReady, frame))
         elif op == "done":
-            self._drain(process)
+            self._drain(output)
             self._chunks.end()
             self._done(checked(CellEnd, frame))
         elif op == "call" and frame["name"] == "display":
-            self._drain(process)
+            self._drain(output)
             self._chunks.flush()
             self._shown(frame["args"])
             self._send_answer({"op": "answer", "id": frame["id"], "value": None})
+        elif op == "ready" and self.waited is not None and not self.outliving.has_heard:
+            self._hear(checked(Story, frame["story"]))
         elif op == "reply":
             self._requests.replied(frame)
         elif op == "call":
@@ -327,6 +421,7 @@ class WorkerProcess:
         with self._lock:
             cell = next(cell for cell in self._cells if cell.cell == done.cell)
             self._cells.remove(cell)
+        self.outliving.ended(done.cell)
         self.cwd = done.cwd or self.cwd  # empty: it was deleted
         cell.done(done)
 

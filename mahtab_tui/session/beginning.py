@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.launch import Place
+from mahtab_tui.kernel.launch import Here, OnWire, Place, Process, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.settings.model import Settings, home_folder
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.held.waiting import Connections
 
 KEPT = 12.0
 """Hours that an idle kernel elsewhere is kept without a connection."""
 
 
-def process_kernel(settings: Settings, keep: KeepPlace | None = None) -> Kernel:
-    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere."""
+def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Connections | None = None) -> Kernel:
+    """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere.
+
+    session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so.
+    """
     return ProcessKernel(
         settings.python,
         startup=startup_code(there=settings.kernel is not None),
@@ -21,14 +30,38 @@ def process_kernel(settings: Settings, keep: KeepPlace | None = None) -> Kernel:
         undo_steps=settings.undo_steps,
         undo_memory=settings.undo_memory,
         keep=keep,
-        place=_place(settings),
+        place=_place(settings, session, waiting),
     )
 
 
-def _place(settings: Settings) -> Place | None:
-    """Return where the kernel runs; None for here. Raises `KernelError`."""
+class HereAndHeld(Here):
+    """This machine, where kernels outlive their screen."""
+
+    def __init__(self, session: str, hours: float, waiting: Connections | None) -> None:
+        """hours: how long an idle kernel waits. waiting: the session's kernel, if it has one; the first `start` returns it."""
+        self._session = session
+        self._hours = hours
+        self._waiting = waiting
+
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        return self._waiting is not None
+
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> Process:
+        from mahtab_tui.kernel.held.start import attached, start_held
+
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            return attached(waiting)
+        process, self.problem = start_held(executable, cwd, environment(color, *size), self._session, self._hours)
+        return process
+
+
+def _place(settings: Settings, session: str, waiting: Connections | None) -> Place | None:
+    """Return where the kernel runs; None for here, with its screen only. Raises `KernelError`."""
     if settings.kernel is None:
-        return None
+        held = session and settings.keep_kernel and sys.platform == "linux"
+        return HereAndHeld(session, settings.keep_kernel, waiting) if held else None
     from mahtab_tui.kernel.elsewhere.address import parse
     from mahtab_tui.kernel.elsewhere.place import Elsewhere
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.records import Notice, emit
+from mahtab_tui.bus.records import Notice, Record, ReplIn, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Status
@@ -26,9 +26,17 @@ class CellThread:
     """Runs the cells of the inbox, one after the other."""
 
     def __init__(
-        self, log: logging.Logger, kernel: Kernel, keeping: Keeping, host: SessionKernelHost, cells: Cells, inbox: Inbox, files: Sequence[DataFile]
+        self,
+        log: logging.Logger,
+        kernel: Kernel,
+        keeping: Keeping,
+        host: SessionKernelHost,
+        cells: Cells,
+        inbox: Inbox,
+        files: Sequence[DataFile],
+        past: Sequence[Record] = (),
     ) -> None:
-        """files: are loaded into variables once the kernel has started."""
+        """files: are loaded into variables once the kernel has started. past: the records of a resumed session."""
         self._log = log
         self._kernel = kernel
         self._keeping = keeping
@@ -36,6 +44,7 @@ class CellThread:
         self._cells = cells
         self._inbox = inbox
         self._files = files
+        self._past = past
         self.ready: Future[bool] = Future()
         """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
         self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
@@ -62,13 +71,39 @@ class CellThread:
             self._notice(loading.note, "warning")
         return result.status is Status.OK
 
+    def _attach(self) -> None:
+        """Take up a kernel that has waited, with the cells that it runs."""
+        from mahtab_tui.session.going_on import unfinished, wait_for_all
+
+        cells = unfinished(self._past)
+        threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
+        wait_for_all(cells, self._go_on)
+
+    def _take_stock(self) -> None:
+        """List the variables. Code may keep the kernel from answering for long."""
+        try:
+            self._keeping.attached(*self._kernel.kept_before())
+            self._cells.adopt(self._kernel.variables())
+            self.ready.set_result(self._kernel.installed("pandas"))
+        except KernelError as error:
+            self._notice(str(error), "warning")
+
+    def _go_on(self, cell: ReplIn, nested: bool) -> None:
+        try:
+            self._cells.go_on(cell, nested)
+        except KernelError as error:
+            self._notice(str(error), "error")
+
     def _run(self) -> None:
         try:
             self._kernel.start(self._host)
-            if variables := self._kernel.variables():
+            if self._kernel.waited:
+                self._attach()
+            elif variables := self._kernel.variables():
                 self._cells.adopt(variables)
-            self._keeping.begin()
-            self.ready.set_result(self._kernel.installed("pandas"))
+            if not self._kernel.waited:
+                self._keeping.begin()
+                self.ready.set_result(self._kernel.installed("pandas"))
             for file in self._files:
                 self.load(file)
         except KernelError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnOutput
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnDisplay, OnOutput
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
 from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, Status, Variable
@@ -190,10 +190,50 @@ class Cells:
     ) -> CellResult:
         with self._number_lock:
             cell = self.last = next(self._numbers)
-        guest: int | None = attrs.get("guest")
         self._note_before(cell, attrs.get("turn"))
         attrs = {"cell": cell, "party": party, **attrs}
         code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
+
+        on_output, on_display = self._tellers(cell, piece, listener)
+
+        def execute() -> CellResult:
+            limited = rights is not None
+            return self._kernel.execute(
+                code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=limited
+            )
+
+        def run() -> CellResult:
+            return execute() if bounded is None else bounded.run(execute)
+
+        if rights is not None:
+            self.rights[cell] = rights
+        emit(self._log, code_record(code, **attrs))
+        begun(cell)
+        result = self._follow_cell(cell, code, origin, nested, allowed, attrs, output_record, run)
+        assert result is not None
+        return result
+
+    def go_on(self, started: records.ReplIn, nested: bool) -> None:
+        """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs inside another."""
+        cell = started.cell
+        assert cell is not None
+        origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
+        _, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
+        names = ("cell", "party", "turn", "step", "block", "guest", "call")
+        attrs = {name: value for name in names if (value := getattr(started, name)) is not None}
+        on_output, on_display = self._tellers(cell, piece, None)
+
+        def wait() -> CellResult | None:
+            return self._kernel.go_on(cell, on_output=on_output, on_display=on_display, nested=nested)
+
+        result = self._follow_cell(cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait)
+        if result is None and cell == self.last:
+            emit(
+                self._log, output_record("", **attrs, status=str(Status.DIED), detail="The screen was closed before this cell began. It has not run.")
+            )
+
+    def _tellers(self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None) -> tuple[OnOutput, OnDisplay]:
+        """Return what logs a cell's output, and what logs its displays."""
 
         def on_output(kind: OutputKind, text: str) -> None:
             emit(self._log, piece(text, cell=cell, kind=kind))
@@ -203,16 +243,22 @@ class Cells:
         def on_display(display: Display) -> None:
             emit(self._log, records.Display(display.text, cell=cell, mime=display.mime, data=display.data))
 
-        def execute() -> CellResult:
-            limited = rights is not None
-            return self._kernel.execute(
-                code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=limited
-            )
+        return on_output, on_display
 
-        if rights is not None:
-            self.rights[cell] = rights
-        emit(self._log, code_record(code, **attrs))
-        begun(cell)
+    def _follow_cell(
+        self,
+        cell: int,
+        code: str,
+        origin: Origin,
+        nested: bool,
+        allowed: Collection[str],
+        attrs: dict[str, Any],
+        output_record: type[records.ReplOut],
+        run: Callable[[], CellResult | None],
+    ) -> CellResult | None:
+        """Run a cell that is logged, and log its end. Returns None if `run` does."""
+        guest: int | None = attrs.get("guest")
+        party: str = attrs["party"]
         whose = origin if guest is None else "agent"
         self._running.append(whose)
         self._parties[cell] = self._writers[cell] = (whose, party)
@@ -221,12 +267,14 @@ class Cells:
             self._private.used.add(cell)
         try:
             self._keeping.before("" if nested else code)  # around a nested one, another cell runs
-            result = execute() if bounded is None else bounded.run(execute)
+            result = run()
         finally:
             self._running.remove(whose)
             del self._parties[cell]
             del self._used[cell]
             self._keeping.after()
+        if result is None:
+            return None
         self.finished.append(FinishedCell(cell, party, code, str(result.status)))
         emit(
             self._log,
@@ -242,6 +290,7 @@ class Cells:
                 rewritten=result.rewritten,
             ),
         )
+        self._kernel.stored(cell)
         if used:
             self._private.refresh()
         if result.status is Status.INTERRUPTED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
@@ -83,6 +83,20 @@ class Keeping:
         self.show()
         if self._pending or self._missing:
             threading.Thread(target=self._restore, args=(self._pending,), name="restore", daemon=True).start()
+
+    def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
+        """Go on with a kernel that has waited: its variables are there. carried, lost: what it was last told; None if it was told nothing."""
+        kept = None if self._ends else self._kernel.kept()
+        if kept is None:
+            return
+        with self._lock:
+            self._on = True
+            self._carried = [file.name for file in kept.files] if carried is None else list(carried)
+            self._missing = {each.variable.name: each for each in kept.missing if each.variable.name in lost}
+            self._changed()  # what it has not written by itself
+            if self._writer.ident is None:
+                self._writer.start()
+        self.show()
 
     def _start(self, kept: KeptNamespace) -> None:
         died = [file for file in kept.files if file.name in self._tried and file.name not in self._carried]

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
-_TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. The variables stay until you leave this screen."
+_TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more."
 
 _PATIENCE, _HURRY = 5.0, 0.5
 """Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
@@ -99,7 +99,7 @@ class Session:
         self.secrets = Secrets(settings.secrets)
         """Keys from the configuration, and lines typed hidden."""
         self.log.addFilter(MaskingFilter(self.secrets))
-        prompt.resume(past)
+        prompt.resume(past, same_kernel=kernel.waited)
         self.broadcast = Broadcast()
         self.kernel: Kernel = MaskedKernel(kernel, self.secrets)
         self.private = PrivateNames(self.log, self.kernel, self.secrets, prompt.left_out, past)
@@ -155,7 +155,7 @@ class Session:
 
             self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, (past and self.everything()) or past)
             self.log.addHandler(self.notebook)
-        self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files)
+        self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files, past)
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
@@ -183,26 +183,34 @@ class Session:
         for handler in self.log.handlers:
             handler.flush()
 
-    def close(self, *, keep_kernel: bool = False, hurry: bool = False) -> None:
-        """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them. hurry: do not wait long for variables to be written."""
+    def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
+        """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
+
+        hurry: do not wait long for variables to be written. leave: let the kernel go on alone, if it can.
+        """
         if self._closed:
             return
         self._closed = True
+        leave = leave and self.kernel.outlives
         self.inbox.close()
+        if leave:  # before anything that it waits for is answered
+            self.save()
+            self.kernel.close(leave=True)
         if self.hooks is not None:
             self.hooks.close()
         self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()
         self.agent.close()
-        self.keeping.close(_HURRY if hurry else _PATIENCE)
-        if not keep_kernel:
+        self.keeping.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
+        if not keep_kernel and not leave:
             self.kernel.close()
         self.searches.close()
         self.knowledge.close()
         if self._suggestions is not None:
             self._suggestions.close()
-        self._cell_thread.close()
+        if not leave:  # its cell goes on
+            self._cell_thread.close()
         if self.notebook is not None:
             self.notebook.end()
         close_logging(self.log)

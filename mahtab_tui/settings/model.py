@@ -125,6 +125,9 @@ class Settings(BaseSettings):
     undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for what can be undone; the oldest cells go first")
     keep_namespace: bool = Field(True, description="Whether the variables of a saved session are saved too, and come back with it")
     keep_namespace_mb: int = Field(1024, ge=1, description="Megabytes of variables that are saved of a session; the largest are left out first")
+    keep_kernel: float = Field(
+        12.0, ge=0, description="Hours that an idle kernel waits when its screen was closed or killed; 0: it ends with the screen. Linux only"
+    )
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: as well as the terminal can")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by command name; `mahtab-tui help keys` lists the names")

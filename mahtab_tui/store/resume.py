@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.bus.records import AssistantChat, Notice, Record, ReplOut
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import HeldElsewhere, claim, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
@@ -80,6 +81,20 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
     else:
         past.append(_notice("The conversation is back, the namespace is not. Run the cells again that you need."))
     return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
+
+
+def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
+    """Return the past records of a resumed session whose kernel has waited. cell: the number of the one that runs there; 0 for none."""
+    store.cells_go_on = True
+    kept = list(past)
+    if kept and isinstance(kept[-1], Notice):
+        kept.pop()
+    end = len(kept)
+    while end and isinstance(kept[end - 1], ReplOut | AssistantChat | Notice) and (isinstance(kept[end - 1], Notice) or kept[end - 1].cut):  # type: ignore[attr-defined]
+        end -= 1
+    left = [record for record in kept[end:] if not isinstance(record, ReplOut)]  # the output is told again, from its beginning
+    runs = f" Cell {cell} still runs." if cell else ""
+    return [*kept[:end], *left, _notice(f"The conversation is back, and so is its kernel with all variables: it has waited.{runs}")]
 
 
 def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:

@@ -135,6 +135,8 @@ class SqliteStore:
         self._begun = False
         self._digest: Digest | None = None
         """None while the file is not open."""
+        self.cells_go_on = False
+        """Cells that an earlier program has left still run, and their output is told again."""
         self._surroundings: list[Record] = []
 
     def everything(self) -> list[Record]:
@@ -227,6 +229,8 @@ class SqliteStore:
         self._digest.begin()
         if not self._begun:
             for left in _left_over(connection, self.session):
+                if self.cells_go_on and isinstance(left, records.ReplOut):
+                    continue
                 self._insert(connection, _columns(left) if isinstance(left, Record) else left, left if isinstance(left, Record) else None)
             connection.execute("delete from partial where session = ?", (self.session,))
 

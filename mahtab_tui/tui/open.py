@@ -120,8 +120,9 @@ def open_screen(
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        session.close(hurry=hurry)
-        if session.keeping.behind and not hurry:
+        leaves = hurry or (face.app is not None and face.app.crash is not None)
+        session.close(hurry=hurry, leave=leaves)
+        if session.keeping.behind and not leaves:
             afterwards.append("The last changes of the variables could not be saved in time. Those from before are saved.")
         if session.notebook is not None and session.notebook.problem and not hurry:
             afterwards.append(session.notebook.problem)

@@ -1,4 +1,4 @@
-"""The terminal is closed: the program ends, nothing of it stays, and what was said is there."""
+"""The terminal is closed: the program ends, what was said is there, and the kernel waits for the next screen if it has work or variables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from tests.waiting import alive, wait_for
 
 
 @pytest.mark.parametrize("started", [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]], ids=["", "nohup"])
-def test_a_closed_terminal_ends_the_program_and_keeps_what_was_said(started: list[str], start: Start, project: Path) -> None:
+def test_a_closed_terminal_ends_the_program_and_its_kernel_waits(started: list[str], start: Start, project: Path) -> None:
     with Terminal([*started, "--model", "demo"], cwd=project) as terminal:
         terminal.wait(r"● kernel .*idle")
         terminal.enter("import os; print('num' + 'ber', os.getpid()); kept = 'words'")
         kernel = int(terminal.wait(r"number \d+ ").split()[1])
         terminal.wait(r"\+ kept str")
         assert terminal.hang_up() == -signal.SIGHUP
+    assert alive(kernel)
+    again = start("--model", "demo", "--continue")
+    again.wait("kept = 'words'")
+    again.wait("and so is its kernel")
+    again.enter("print('still', os.getpid(), kept)")
+    again.wait(f"still {kernel} words")
+    assert again.leave() == 0
     wait_for(lambda: not alive(kernel))
-    start("--model", "demo", "--continue").wait("kept = 'words'")

@@ -20,7 +20,7 @@ def kept(home: Path, what: str) -> bool:
 
 
 def test_after_a_killed_screen_the_variables_are_back(start: Start, home: Path) -> None:
-    screen = start(columns=120, lines=35)
+    screen = start("--model", "demo", "--set", "keep_kernel=0", columns=120, lines=35)
     screen.wait(IDLE)
     for code in ("import socket; items = [1, 2]; sock = socket.socket()", "add = lambda x: items.append(x)"):
         screen.enter(code)

@@ -58,19 +58,24 @@ def test_the_screen_leaves_nothing_behind(start: Start, home: Path, temporary: P
     end(screen, how)
     wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
-    folders = [home / ".mahtab" / name for name in ("open", "run")]
+    folders = [home / ".mahtab" / name for name in ("open", "run", "run/kernels")]
+
+    def files() -> list[int]:
+        return [sum(file.is_file() or file.is_socket() for file in folder.iterdir()) for folder in folders]
+
+    wait_for(lambda: files()[2] == 0)  # a kernel in which nothing has run does not wait
     if how == "SIGKILL":  # what is left then is removed by the next start
-        assert [len(list(folder.iterdir())) for folder in folders] == [1, 1]
+        assert files() == [1, 1, 0]
         start("--model", "demo").wait("kernel .*idle")
         wait_for(lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir()))
-        wait_for(lambda: [len(list(folder.iterdir())) for folder in folders] == [1, 1])
+        wait_for(lambda: files() == [1, 1, 2])
     else:
-        assert [list(folder.iterdir()) for folder in folders] == [[], []]
+        assert files() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "closed terminal"])
-def test_what_a_running_cell_has_started_ends_with_the_program(start: Start, how: str) -> None:
-    screen = start()
+def test_what_a_running_cell_has_started_ends_with_a_program_whose_kernel_does_not_wait(start: Start, how: str) -> None:
+    screen = start("--model", "demo", "--set", "keep_kernel=0")
     screen.wait("kernel .*idle")
     screen.enter("import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()")
     child = int(screen.wait(r"number \d+ ").split()[1])

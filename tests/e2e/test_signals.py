@@ -49,11 +49,12 @@ def test_a_signal_ends_the_screen_and_leaves_the_terminal_as_it_was(start: Start
     assert attributes(screen) == before
     assert [sequence for sequence in LEFT if sequence not in screen.raw[at:]] == []
     assert b"Traceback" not in screen.raw
-    wait_for(lambda: not alive(kernel))
+    assert alive(kernel), "its cell still runs"
     with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
         assert ("half said\n",) in file.execute("select text from partial union select text from record").fetchall()
     again = start("--model", "demo", "--continue")
     again.wait("half said")
+    again.wait("busy")
     again.press("up")
     again.wait("❯ a draft of")
 

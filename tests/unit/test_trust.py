@@ -63,6 +63,7 @@ WAITS: dict[str, object] = {
     "undo_memory": 1_025,
     "keep_namespace": False,
     "keep_namespace_mb": 1_025,
+    "keep_kernel": 13.0,
     "mcp": {"theirs": {"command": "./evil"}},
     "embedding_model": "ollama:theirs",
     "hooks": {"before_cell": ["./evil"]},

@@ -20,6 +20,9 @@ class Elsewhere:
         self._address = address
         self._keep = keep_hours * 3600
 
+    problem = ""
+    waits = False
+
     @property
     def label(self) -> str:
         return self._address.label

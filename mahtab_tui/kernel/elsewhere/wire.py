@@ -44,6 +44,7 @@ class FarProcess:
     """A kernel process elsewhere: the `launch.Process` of it. One thread carries everything over the wire."""
 
     has_our_clock = False
+    held = None
 
     def __init__(self, address: Address, python: str, cwd: str, env: Mapping[str, str], keep: float, on_wire: OnWire) -> None:
         """Connect, and start the kernel there. Raises `KernelError`.

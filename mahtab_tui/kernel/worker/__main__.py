@@ -7,6 +7,7 @@ import builtins
 import ctypes
 import fcntl
 import gc
+import json
 import os
 import queue
 import resource
@@ -17,7 +18,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import toolbox
 from .awaiting import EventLoop
@@ -29,6 +30,9 @@ from .frames import TOKEN_SIZE, Frame
 from .interrupts import Interrupts
 from .stdlib import late_import
 from .surroundings import ProcessSurroundings
+
+if TYPE_CHECKING:
+    from .holding.beside import Beside
 
 _PR_SET_PDEATHSIG = 1
 _NO_UNDO = "Undo is off: the setting undo_steps is 0."
@@ -44,14 +48,21 @@ SECOND_SIGNAL = 1.0
 class Worker:
     """The parts of a kernel process, put together."""
 
-    def __init__(self, fd: int, token: bytes) -> None:
+    def __init__(self, fd: int, token: bytes, beside: Beside | None = None) -> None:
+        """beside: the holder, with which it may outlive its host; None for none."""
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._open: set[int] = set()
         """The cells that run or wait: the control thread knows of one before the main thread does."""
-        self._between_cells = {"undo": self._undo, "branch": self._branch, "keep": self._keep, "restore": self._restore}
+        self._between_cells = {
+            "undo": self._undo,
+            "branch": self._branch,
+            "keep": self._keep,
+            "keep_alone": self._keep_alone,
+            "restore": self._restore,
+        }
         self._keeper: Any = None
         self._limits: Any = None
         self._keep_settings: tuple[Frame, dict[str, Any]] = {}, {}
@@ -59,8 +70,16 @@ class Worker:
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
-        self._channel = Channel(fd, self._interrupts, token=token)
+        self._channel = Channel(fd, self._interrupts, token=token, beside=beside)
+        self._story = None if beside is None else beside.story
+        self._unsaved = False
+        """Whether a cell has run since the variables were last saved."""
         self._calls = HostCalls(self._channel.send, self._execute)
+        self._channel.alone = self._answer_alone
+        self._staying: Any = None
+        if beside is not None:
+            staying = late_import(f"{__package__}.holding.staying").Staying
+            self._staying = staying(beside, self._channel, self._hello, lambda: bool(self._open), self._answer_alone, self._host_left)
         for replacement in Console(self._calls.call).replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
@@ -85,25 +104,23 @@ class Worker:
                 "restore": self._received,
                 "functions": self._add_functions,
                 "servers": self._add_servers,
+                "stored": self._stored,
+                "end": self._end,
             },
             active=lambda: bool(self._open) or self._loop.exists,
             flush=self._surroundings.flush,
             repair=self._surroundings.repair_builtins,
             ended=self._ended,
+            staying=self._staying,
         )
 
     def run(self) -> None:
         """Serve until the host ends the conversation."""
+        hello = self._hello()
+        if self._story is not None:
+            self._story.state.introduce(hello)
         threading.Thread(target=self._control.run, daemon=True).start()
-        self._channel.send(
-            {
-                "op": "ready",
-                "python": python_version(),
-                "executable": sys.executable,
-                "cwd": working_directory(),
-                "pid": os.getpid(),
-            }
-        )
+        self._channel.send(hello)
         while True:
             job = self._loop.wait(self._jobs)
             if job is None:
@@ -114,9 +131,14 @@ class Worker:
             self._execute(job, None)
             if self._executor.undo is not None:
                 self._executor.undo.settle()
+            if self._channel.absent:
+                self._keep_alone(job)
         if self._limits is not None:
             self._limits.end()
         self._loop.close()
+
+    def _hello(self) -> Frame:
+        return {"op": "ready", "python": python_version(), "executable": sys.executable, "cwd": working_directory(), "pid": os.getpid()}
 
     def _make_limits(self) -> None:
         """Before the first cell with limits: a kernel that runs none pays nothing."""
@@ -129,6 +151,7 @@ class Worker:
         limited = bool(frame.get("limited"))
         if limited:
             self._make_limits()
+        self._unsaved = True
         outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal, limited=limited)
         self._open.discard(frame["cell"])
         self._channel.send(
@@ -144,8 +167,12 @@ class Worker:
     def _received(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
             self._open.add(frame["cell"])
+            if self._story is not None and frame["op"] == "execute":
+                self._story.begin(frame)
         elif frame["op"] == "keep":
             self._make_keeper()
+        elif frame["op"] == "answer" and self._story is not None:
+            self._story.answered(frame["id"])
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
         if frame["op"] != "answer":
@@ -225,6 +252,9 @@ class Worker:
 
     def _keep(self, frame: Frame) -> None:
         """Fork the process that writes the namespace; the answer comes once that has ended."""
+        self._unsaved = False
+        if self._story is not None:
+            self._story.kept = {"carried": frame["carried"], "lost": frame["lost"]}
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
@@ -236,6 +266,39 @@ class Worker:
             self._channel.send({"op": "reply", "id": frame["id"], "value": told})
 
         threading.Thread(target=answer, daemon=True).start()
+
+    def _keep_alone(self, frame: Frame) -> None:
+        """Write the namespace, if there is no host that asks for it, and wait: an idle kernel may end next."""
+        if self._story is None or not self._channel.absent or not self._unsaved or not self._keep_settings[0]:
+            return
+        self._unsaved = False
+        self._make_keeper()
+        kept = self._story.kept
+        carried = [file["name"] for file in self._keeper.index()["files"]] if kept["carried"] is None else kept["carried"]
+        with suppress(OSError):
+            late_import(f"{__package__}.keeping.keeper").finish(self._keeper.start_writing({"carried": carried, "lost": kept["lost"]}))
+
+    def _answer_alone(self, number: int) -> None:
+        """Answer a call that needs no host, as if there were one."""
+        if self._story is not None and number in self._story.to_answer_alone():
+            self._received({"op": "answer", "id": number, "value": None})
+
+    def _host_left(self) -> None:
+        if not self._open:
+            self._jobs.put({"op": "keep_alone"})
+            self._loop.wake()
+
+    def _stored(self, frame: Frame) -> None:
+        """The host has stored cells, or what was printed outside cells up to an offset."""
+        if self._story is not None:
+            for cell in frame["cells"]:
+                self._story.stored(cell)
+            self._story.heard(frame["heard"])
+
+    def _end(self, frame: Frame) -> None:
+        """The host wants the kernel to end with it."""
+        if self._staying is not None:
+            self._staying.asked_to_end = True
 
     def _restore(self, frame: Frame) -> None:
         """Load variables that were kept, between two cells."""
@@ -266,12 +329,17 @@ class Worker:
         self._loop.wake()
 
 
-def main(fd: int) -> None:
-    """Run the kernel over the socket `fd`. The standard library's imports are done by now."""
+def main(fd: int, holder: str = "") -> None:
+    """Run the kernel over the socket `fd`. The standard library's imports are done by now. holder: `HolderSettings`, as JSON; empty for none."""
     token = os.read(fd, TOKEN_SIZE)
     fd = _hide(fd)
-    _die_with_host()
-    worker = Worker(fd, token)
+    beside: Beside | None = None
+    if holder:
+        holding = late_import(f"{__package__}.holding.beside")
+        beside = holding.begin_holder(holding.HolderSettings(**json.loads(holder)), _hide)
+    if beside is None:
+        _die_with_host()
+    worker = Worker(fd, token, beside)
     sys.argv = [""]
     # Out of the collector's way, and of copy-on-write's where the user forks.
     gc.freeze()

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import _thread
+import errno
 import os
 import select
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .frames import CONNECTION_LOST, MAX_FRAME, Frame, FrameError, FrameReader, encode
+from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
 from .interrupts import Interrupts
 from .stdlib import late_import
+
+if TYPE_CHECKING:
+    from .holding.beside import Beside
+
+_HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
 FLUSH_EVERY = 50
 """Milliseconds between two flushes of what a running cell has printed."""
@@ -22,8 +28,14 @@ FLUSH_EVERY = 50
 class Channel:
     """Sends frames: whole, one after the other, from any thread."""
 
-    def __init__(self, fd: int, interrupts: Interrupts, limit: int = MAX_FRAME, token: bytes = b"") -> None:
+    def __init__(self, fd: int, interrupts: Interrupts, limit: int = MAX_FRAME, token: bytes = b"", beside: Beside | None = None) -> None:
+        """beside: the holder, with which the kernel may outlive its host; None for none."""
         self.fd = fd
+        self.beside = beside
+        self.absent = False
+        """There is no host now."""
+        self.alone: Callable[[int], None] = lambda number: None
+        """Answers a call that needs no host."""
         self._limit = limit
         self._token = token
         self._interrupts = interrupts
@@ -32,29 +44,70 @@ class Channel:
         os.register_at_fork(after_in_child=self._cut)
 
     def send(self, frame: Frame) -> None:
-        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens."""
+        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens, and nobody will."""
         data = encode(frame, self._limit, self._token)
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
-                self._write(data)
+                self._write(data, frame)
         else:
-            self._write(data)
+            self._write(data, frame)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, frame: Frame) -> None:
         if self.fd < 0:
             raise RuntimeError("a forked child cannot speak with the session")
         with self._lock:
-            view = memoryview(data)
-            try:
-                while view:
-                    view = view[os.write(self.fd, view) :]
-            except OSError:
+            if self.beside is not None:
+                self.beside.story.note(frame)
+            if not self.absent:
+                self._write_all(data)
+        if self.absent and frame["op"] == "call":
+            self.alone(frame["id"])
+
+    def _write_all(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self.fd, view) :]
+        except OSError as error:
+            if self.beside is None or error.errno not in _HOST_GONE:
                 os._exit(CONNECTION_LOST)
+            self.absent = True
+
+    def host_left(self) -> None:
+        """The host has ended: what happens from now on is for the next one."""
+        with self._lock:
+            self.absent = True
+
+    def host_came(self, fd: int, hello: Frame) -> None:
+        """Speak with another host from now on; `hello` is the first that it hears, with the story. fd: takes the place of the old one."""
+        if not self.absent:  # the kernel was taken from it; it may not be reading
+            late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
+        token = os.read(fd, TOKEN_SIZE)
+        with self._lock:
+            os.dup2(fd, self.fd, inheritable=False)
+            os.close(fd)
+            self._token, self.absent = token, False
+            assert self.beside is not None
+            self._write_all(encode({**hello, "story": self.beside.story.whole()}, self._limit, token))
 
     def _cut(self) -> None:
         """In a forked child: the conversation with the host is the parent's."""
         os.close(self.fd)
         self.fd = -1
+
+
+class Staying(Protocol):
+    """`holding.staying.Staying`, which is loaded only where it is wanted."""
+
+    fd: int
+
+    def wait(self) -> int | None: ...
+
+    def over(self) -> bool: ...
+
+    def serve(self) -> bool: ...
+
+    def stays(self) -> bool: ...
 
 
 class Control:
@@ -69,7 +122,9 @@ class Control:
         flush: Callable[[], None],
         repair: Callable[[], None],
         ended: Callable[[], None],
+        staying: Staying | None = None,
     ) -> None:
+        """staying: keeps the kernel alive without a host; None where it ends with its host."""
         self._channel = channel
         self._namespace = namespace
         self._inspection: Any = None
@@ -89,31 +144,51 @@ class Control:
         self._flush = flush
         self._repair = repair
         self._ended = ended
+        self._staying = staying
+        self._reader = FrameReader()
 
     def run(self) -> None:
         # The signal is for the main thread: only there does it end a `sleep`.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        reader = FrameReader()
-        poll = select.poll()
-        poll.register(self._channel.fd, select.POLLIN)
         while True:
             try:
                 active = self._active() or _thread._count() > 1
-                ready = poll.poll(FLUSH_EVERY if active else None)
+                ready = self._ready(active)
                 if active:
                     self._flush()
-                if not ready:
-                    continue
-                data = os.read(self._channel.fd, 65536)
-                if not data:
+                if not self._serve(ready):
                     break
-                for frame in reader.feed(data):
-                    self._handle(frame)
             except FrameError:  # code has read from the descriptor, or closed it: what comes cannot be made out any more
                 os._exit(CONNECTION_LOST)
             except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
                 self._repair()
         self._ended()
+
+    def _ready(self, active: bool) -> list[int]:
+        """Wait for the host, or the holder; returns the descriptors that can be read."""
+        poll = select.poll()
+        if not self._channel.absent:
+            poll.register(self._channel.fd, select.POLLIN)
+        if self._staying is not None and self._staying.fd >= 0:
+            poll.register(self._staying.fd, select.POLLIN)
+        return [fd for fd, _ in poll.poll(FLUSH_EVERY if active else None if self._staying is None else self._staying.wait())]
+
+    def _serve(self, ready: list[int]) -> bool:
+        """Serve the host; returns whether the kernel goes on."""
+        staying = self._staying
+        if staying is not None and (staying.over() or (staying.fd in ready and not staying.serve())):
+            return False
+        if staying is not None and staying.fd in ready:
+            self._reader = FrameReader()  # of another host
+            return True
+        if self._channel.fd not in ready or self._channel.absent:
+            return True
+        data = os.read(self._channel.fd, 65536)
+        if not data and staying is not None and staying.stays():
+            return True
+        for frame in self._reader.feed(data):
+            self._handle(frame)
+        return bool(data)
 
     def _handle(self, frame: Frame) -> None:
         try:

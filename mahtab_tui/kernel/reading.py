@@ -1,0 +1,82 @@
+"""Reads what a kernel prints: from its pipe, or from the spool, where it stays until it is stored."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Iterator
+
+from mahtab_tui.kernel.worker.holding.spool import PIECE, Spool
+
+MUCH = 2**20
+"""Bytes from which on it is worth freeing their memory."""
+
+
+class PipeOutput:
+    """Output that is gone once it is read."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def read(self) -> bytes | None:
+        """Return the next bytes; none at the end."""
+        return os.read(self._pipe, PIECE)
+
+    def waiting(self) -> Iterator[bytes]:
+        """Yield what is there now, and no more: a thread of the user's may print without end."""
+        left = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)))[0]
+        while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
+            yield data
+            left -= len(data)
+
+
+class SpooledOutput:
+    """Output that another host can read again. Bytes go from the pipe to the spool, and are read there."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.at = 0
+        """The offset of the next byte to be read."""
+
+    def read(self) -> bytes | None:
+        """Return the next bytes; none at the end, None if there are none now."""
+        try:
+            if self.at >= self._spool.size and self._spool.move() == 0:
+                return b""
+        except BlockingIOError:
+            return None
+        return self._next(PIECE)
+
+    def waiting(self) -> Iterator[bytes]:
+        """Yield what is there now, and no more."""
+        return self.until(self._spool.printed())
+
+    def until(self, end: int) -> Iterator[bytes]:
+        """Yield the bytes before an offset, as far as they were printed."""
+        while self.at < end and (self.at < self._spool.size or self._spool.in_pipe()) and (data := self._read_to(end)):
+            yield data
+
+    def _read_to(self, end: int) -> bytes | None:
+        if self.at >= self._spool.size:
+            try:
+                self._spool.move()
+            except BlockingIOError:
+                return None
+        return self._next(min(end - self.at, PIECE))
+
+    def _next(self, most: int) -> bytes:
+        """Return bytes, or say how many are left out here."""
+        if data := self._spool.read(self.at, most):
+            self.at += len(data)
+            return data
+        start, self.at = self.at, max(self.at, self._spool.next_byte(self.at))
+        return f"\n… {self.at - start:,} bytes left out …\n".encode()
+
+    def stored(self, offset: int) -> bool:
+        """What was printed before an offset is stored, and need not stay. Returns whether that was much."""
+        if offset - self._spool.start < MUCH:
+            return False
+        self._spool.release(offset)
+        return True

@@ -1,0 +1,85 @@
+"""The kernel's connection to the holder beside it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any, NamedTuple
+
+from ..stdlib import late_import
+from .spool import Spool
+from .story import PAGE, State, Story
+
+ATTACH, END = b"a", b"e"
+"""What the holder says: a host attaches, whose end of the connection comes with it; the kernel shall end."""
+
+
+class HolderSettings(NamedTuple):
+    """What the host says about the holder."""
+
+    listener: int
+    """The socket on which hosts are awaited."""
+    pipe: int
+    """The read end of the pipe for fd 1 and 2."""
+    spool: int
+    lifeline: int
+    """A socket whose other end the host has; it is closed when the host ends."""
+    path: str
+    """The socket's file. The key's file is beside it."""
+    hours: float
+    """How long an idle kernel waits for a host."""
+
+
+class Beside:
+    """The holder, as the kernel sees it, and what both know."""
+
+    def __init__(self, control: Any, story: Story, seconds: float) -> None:
+        self.story = story
+        self.seconds = seconds
+        """How long an idle kernel waits for a host."""
+        self._control = control
+        self.fd = control.fileno()
+        os.register_at_fork(after_in_child=self._cut)
+
+    def heard(self) -> tuple[bytes, int]:
+        """Return what the holder says, and the descriptor that comes with it, or -1; nothing once the holder is gone."""
+        socket = late_import("socket")
+        word, descriptors, _, _ = socket.recv_fds(self._control, 1, 1)
+        return word, descriptors[0] if descriptors else -1
+
+    def lost(self) -> None:
+        """The holder is gone."""
+        self._control.close()
+        self.fd = -1
+
+    def _cut(self) -> None:
+        """In a forked child: the holder must see the kernel's end."""
+        if self.fd >= 0:
+            self.lost()
+
+
+def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
+    """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not hit it."""
+    socket = late_import("socket")
+    page = mmap.mmap(-1, PAGE)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    kernel = os.getpid()
+    try:
+        child = os.fork()
+    except OSError:
+        return None
+    if child == 0:
+        try:
+            ours.close()
+            if os.fork():  # so that it is no child of the kernel: code may wait for its children
+                os._exit(0)
+            late_import(f"{__package__}.holder").hold(kernel, settings, theirs, State(page))
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    theirs.close()
+    os.close(settings.listener)
+    os.close(settings.lifeline)
+    control = socket.socket(fileno=hide(ours.detach()))
+    spool = Spool(hide(settings.pipe), hide(settings.spool))
+    return Beside(control, Story(spool, State(page)), settings.hours * 3600)

@@ -1,0 +1,105 @@
+"""The spool: a file in memory that keeps what a kernel has printed until a host has stored it. An offset in it is the number of a byte.
+
+Whoever is attached moves the bytes there from the kernel's pipe, so that none is lost when a host is killed between reading and storing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+import termios
+
+HEAD = 32 * 2**20
+TAIL = 16 * 2**20
+"""Bytes that are kept of what no host has stored: its beginning, and at least so many at its end. What is between them is left out."""
+
+PIECE = 65536
+
+_PAGE = 4096
+_PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
+_NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
+
+
+class Spool:
+    """A kernel's pipe, and the file to which its bytes are moved. One process at a time may move them."""
+
+    def __init__(self, pipe: int, file: int) -> None:
+        self.pipe = pipe
+        self.file = file
+        self._start: int | None = None
+        """Where the bytes begin that are still there."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes have been moved so far, those included that are gone."""
+        return os.fstat(self.file).st_size
+
+    def in_pipe(self) -> int:
+        """How many bytes wait in the pipe."""
+        return int(struct.unpack("i", fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)))[0])
+
+    def printed(self) -> int:
+        """How many bytes have been printed so far. Any process may ask; another may move bytes meanwhile."""
+        while True:
+            before = self.size
+            total = before + self.in_pipe()
+            if self.size == before:
+                return total
+
+    def move(self) -> int:
+        """Move bytes that wait in the pipe; returns how many, and 0 once nobody can print any more. Raises `BlockingIOError` if none wait."""
+        size = self.size
+        count = _splice(self.pipe, self.file, size)
+        if size + count - self.start > HEAD + 2 * TAIL:
+            self._punch(self.start + HEAD, size + count - TAIL)
+        return count
+
+    @property
+    def start(self) -> int:
+        """Where the bytes begin that are still there."""
+        if self._start is None:
+            self._start = self.next_byte(0)
+        return self._start
+
+    def next_byte(self, offset: int) -> int:
+        """Return the next offset at which there is a byte, or will be one; what lies before it was left out."""
+        try:
+            return os.lseek(self.file, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return self.size
+
+    def read(self, offset: int, most: int = PIECE) -> bytes:
+        """Return bytes from an offset on; none at the end."""
+        try:
+            hole = os.lseek(self.file, offset, os.SEEK_HOLE)
+        except OSError:  # at the end
+            return b""
+        return os.pread(self.file, min(most, hole - offset), offset)
+
+    def release(self, offset: int) -> None:
+        """Free the memory of the bytes before an offset: a host has stored them."""
+        if offset > self.start:
+            self._punch(self.start // _PAGE * _PAGE, offset)
+            self._start = offset
+
+    def _punch(self, start: int, end: int) -> None:
+        start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
+        if start < end:
+            ctypes.CDLL(None).fallocate(self.file, _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(end - start))
+
+
+def _splice(pipe: int, file: int, offset: int) -> int:
+    if hasattr(os, "splice"):
+        return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
+    place = ctypes.c_int64(offset)  # Python 3.9
+    library = ctypes.CDLL(None, use_errno=True)
+    count = int(library.splice(pipe, None, file, ctypes.byref(place), ctypes.c_size_t(PIECE), _NONBLOCK))
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return count

@@ -1,0 +1,22 @@
+"""Cells that an earlier screen has left: found in the session's records when its kernel has waited."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from mahtab_tui.bus.records import Record, ReplIn, ReplOut
+
+
+def unfinished(past: Sequence[Record]) -> list[ReplIn]:
+    """Return the cells whose end is not in the records, the oldest first."""
+    ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
+    return [record for record in past if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended]
+
+
+def wait_for_all(cells: Sequence[ReplIn], wait: Callable[[ReplIn, bool], None]) -> None:
+    """Wait for the ends of cells: the first here, those that run inside it on threads of their own."""
+    for cell in cells[1:]:
+        threading.Thread(target=wait, args=(cell, True), name="going-on", daemon=True).start()
+    if cells:
+        wait(cells[0], False)
