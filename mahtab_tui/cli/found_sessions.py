@@ -90,3 +90,37 @@ def give_title(session: str, title: str) -> None:
     except (NoSession, StoreError) as error:
         fail(str(error), 1)
     say(f"The session {row.id} is now called: {title_of(title)}")
+
+
+def write_file(session: str, file: Path, *, over: bool) -> None:
+    """Write a session into a file; ends the command with exit code 1 if that fails."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.store.resume import NoSession, database, find_session
+    from mahtab_tui.store.session_file import write_session
+
+    try:
+        say(write_session(database(), find_session(session, None), file, over=over))
+    except (NoSession, StoreError) as error:
+        fail(str(error), 1)
+    except FileExistsError:
+        fail(f"{file} is there already. --force replaces it.", 1)
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror}.", 1)
+
+
+def read_file(file: Path) -> None:
+    """Make a session of a file; ends the command with exit code 1 if that fails."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.store.importing import import_session
+    from mahtab_tui.store.resume import database
+    from mahtab_tui.store.session_file import BadSessionFile
+
+    try:
+        made = import_session(database(), file, str(Path.cwd()))
+    except (BadSessionFile, StoreError) as error:
+        fail(str(error), 1)
+    except OSError as error:
+        fail(f"{file} cannot be read: {error.strerror}.", 1)
+    unknown = f" {made.unknown:,} that only a newer version knows are left out." if made.unknown else ""
+    say(f"Imported {made.records:,} records as the session {made.session}: {made.title}.{unknown}")
+    say(f"mahtab-tui --resume {made.session} opens it; none of its variables came with it.")

@@ -68,6 +68,28 @@ def rename(
     give_title(session, title)
 
 
+@sessions_app.command("export")
+def export_file(
+    session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file; its name may end in .jsonl.gz")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there")] = False,
+) -> None:
+    """Write all of a session but its variables into one file, for import and replay. Exit codes: 0 written, 1 not written."""
+    from mahtab_tui.cli.found_sessions import write_file
+
+    need_folder()
+    write_file(session, output, over=force)
+
+
+@sessions_app.command("import")
+def import_file(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that sessions export has written")]) -> None:
+    """Make a saved session of a file, in this folder; nothing of it runs. Exit codes: 0 imported, 1 not imported."""
+    from mahtab_tui.cli.found_sessions import read_file
+
+    need_folder()
+    read_file(file)
+
+
 @sessions_app.command("rm")
 def remove(
     session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")],

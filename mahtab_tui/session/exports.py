@@ -75,10 +75,14 @@ def export(session: Session, order: ExportOrder) -> None:
 def export_session(row: SessionRow, path: Path) -> None:
     """Export a saved session. Raises `StoreError`, `NothingToExport`, `FileExistsError` with a sentence, `OSError`."""
     from mahtab_tui.store.resume import database
+    from mahtab_tui.store.session_file import write_session
     from mahtab_tui.store.sqlite import ALL, load_records
 
+    if path.suffix.lower() == ".gz":
+        write_session(database(), row, path)
+        return
     if path.suffix.lower() not in ENDINGS:
-        raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}.")
+        raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
     conversation = Conversation(record for _, record in load_records(database(), row.id, limit=ALL).records)
     chosen = select(conversation, row.id)
     if path.exists():

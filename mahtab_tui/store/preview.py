@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.left_out import LeftOut, entry_of
+from mahtab_tui.bus.left_out import LeftOut, cell_entry, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import as_sentences, connect
 from mahtab_tui.store.digest import shortened
@@ -37,7 +37,7 @@ def preview(path: Path, session: str, place: int = 0) -> list[Record]:
     left_out = LeftOut()
     for record in (*found, *(mark for mark in marks if mark is not None)):
         left_out.fold(record)
-    shown = [kept for record in found if (kept := _without_private(record, left_out)) is not None]
+    shown = [kept for record in found if (kept := without_private(record, left_out)) is not None]
     notices = [records.Notice(f"{first:,} earlier records are not shown here.")] if first else []
     if unreadable := rows.count(None):
         shown.append(records.Notice(f"{unreadable:,} records cannot be read.", level="warning"))
@@ -50,11 +50,14 @@ def _shortened(record: Record) -> Record:
     return record
 
 
-def _without_private(record: Record, left_out: LeftOut) -> Record | None:
+def without_private(record: Record, left_out: LeftOut) -> Record | None:
+    """Return what of a record may be shown to others than the user: nothing of private variables and of cells that use them."""
     if isinstance(record, records.Display) and record.cell is not None:
-        return None if left_out.held_back(f"cell {record.cell}") else record
+        return None if left_out.held_back(cell_entry(record.cell)) else record
     if isinstance(record, records.Namespace):
-        return None
+        return record.changed(changes=tuple(change for change in record.changes if change.name not in left_out.private))
+    if isinstance(record, records.Review):
+        return record.changed(changes=tuple(change for change in record.changes if change.name not in left_out.private))
     if not left_out.held_back(entry_of(record)):
         return record
     return record.changed(text=PRIVATE) if isinstance(record, records.ReplIn) else None

@@ -295,7 +295,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
                 path = Path(self._project, Path(file).expanduser())
                 self._do(partial(export_session, hit.session, path), f"Exported into {path}.")
 
-        self.app.push_screen(Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"), named)
+        self.app.push_screen(Prompt("File to write: .ipynb, .py, .md, .html, or .jsonl.gz for all of it", f"{hit.session.id}.ipynb"), named)
 
     def _chosen(self) -> Hit | None:
         """The session at the cursor; None while the list does not yet show what was typed."""

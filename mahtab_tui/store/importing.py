@@ -1,0 +1,86 @@
+"""Makes a saved session of a session's file."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import encode
+from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.digest import catch_up, rename_session
+from mahtab_tui.store.encoding import as_json, stored
+from mahtab_tui.store.resume import new_id
+from mahtab_tui.store.session_file import Header, Line, opened_session
+
+IMPORTED = "This session was imported from a file. None of its variables came with it, and files that it mentions may not be here."
+_STEP = 500
+"""Records to write in one transaction, so that others can write in between."""
+_CATCH_UP = 10.0
+"""Seconds for which the new session is read into the index at most; the rest follows when somebody searches."""
+_FIRST = 80
+_TIED = (records.Branch, records.Skill, records.Plan, records.NotebookFile, records.NotebookWritten)
+"""Records that would tie the new session to this machine's sessions, skills and files, or let it act."""
+_INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+
+
+class Imported(NamedTuple):
+    """What an import has made."""
+
+    session: str
+    """Its id, a new one."""
+    title: str
+    records: int
+    unknown: int
+    """Records that only a newer version knows; they are left out."""
+
+
+def import_session(database: Path, file: Path, project: str) -> Imported:
+    """Make a new session of a folder from a file: all of it, or nothing. Raises `BadSessionFile`, `OSError`, `StoreError`."""
+    with opened_session(file) as (_, lines):
+        for _ in lines:  # a damaged file leaves no trace
+            pass
+    session = new_id()
+    with opened_session(file) as (header, lines), as_sentences(database), contextlib.closing(connect(database)) as connection:
+        try:
+            return _written(database, connection, session, project, header, lines)
+        except BaseException:  # whatever has happened: nobody could see the records that are there
+            with contextlib.suppress(sqlite3.Error), transaction(connection):
+                connection.execute("delete from record where session = ?", (session,))
+            raise
+
+
+def _written(database: Path, connection: sqlite3.Connection, session: str, project: str, header: Header, lines: Iterator[Line]) -> Imported:
+    count = unknown = 0
+    first = ""
+    while step := list(itertools.islice(lines, _STEP)):
+        known = [record for _, record in step if record is not None]
+        unknown += len(step) - len(known)
+        kept = [record for record in known if not isinstance(record, _TIED)]
+        first = first or next((_beginning(record) for record in kept if isinstance(record, records.UserChat | records.UserReplIn)), "")
+        with transaction(connection):
+            connection.executemany(_INSERT, [_row(session, record) for record in kept])
+        count += len(kept)
+    now = time.time()
+    with transaction(connection):  # last, so that no half imported session is listed
+        connection.execute(_INSERT, _row(session, records.Restore(IMPORTED, time=now)))
+        row = (session, stored(header.name), stored(project), header.started or now, now, stored(first))
+        connection.execute("insert into session (id, name, project, started, last, first) values (?, ?, ?, ?, ?, ?)", row)
+    if header.title:
+        rename_session(database, session, header.title)
+    catch_up(database, _CATCH_UP)
+    return Imported(session, header.title or first, count, unknown)
+
+
+def _row(session: str, record: Record) -> tuple[str, float, str, str, str | bytes]:
+    return session, record.time, record.tag, as_json(encode(record)), stored(record.text)
+
+
+def _beginning(record: Record) -> str:
+    return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
