@@ -73,7 +73,7 @@ def test_a_session_is_one_file_and_comes_back_without_its_variables(start: Start
 
     screen = start("--resume", copy, columns=120, lines=40)
     screen.wait("many apples")
-    screen.wait("None of its variables came with it")
+    screen.wait("was imported from a file")
     screen.wait(IDLE)
     screen.enter("print('there is', 'harvest' in globals())")
     screen.wait("there is False")
