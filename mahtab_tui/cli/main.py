@@ -223,6 +223,8 @@ def screen(
 
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
         typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
+        if closed.kernel_goes_on:
+            typer.echo(f"The cell goes on meanwhile. To end it: mahtab-tui sessions stop {store.session}")
     raise typer.Exit(closed.code)
 
 

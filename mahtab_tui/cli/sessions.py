@@ -26,6 +26,7 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
     from mahtab_tui.cli.found_sessions import saved_sessions
+    from mahtab_tui.cli.kernels_waiting import kernels_that_wait
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 
     need_folder()
@@ -37,7 +38,10 @@ def list_all(
         typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
     for session in running:
         say(f"  {session.sentence()}")
-    if running:
+    waiting = list(kernels_that_wait())
+    for line in waiting:
+        say(line)
+    if running or waiting:
         typer.echo("Saved:")
 
     for line in saved_sessions(None if all_projects else Path.cwd(), limit):
@@ -88,6 +92,14 @@ def import_file(file: Annotated[Path, typer.Argument(metavar="FILE", help="A fil
 
     need_folder()
     read_file(file)
+
+
+@sessions_app.command("stop")
+def stop_kernel(session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")]) -> None:
+    """End the kernel that waits for a session; the variables that were saved stay. Exit codes: 0 ended, 1 not ended."""
+    from mahtab_tui.cli.kernels_waiting import stop
+
+    stop(session)
 
 
 @sessions_app.command("rm")

@@ -111,7 +111,11 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteSto
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session: its records and its variables. Raises `NoSession` if a program has it open, `StoreError`."""
+    """Delete a session: its records and its variables. Raises `NoSession` if a program has it open or its kernel waits, `StoreError`."""
+    from mahtab_tui.kernel.held.waiting import waiting_kernels
+
+    if any(not kernel.has_host for kernel in waiting_kernels(row.id)):
+        raise NoSession(f"The kernel of session {row.id} waits. End it first: mahtab-tui sessions stop {row.id}")
     try:
         own = claim(row.id)
     except HeldElsewhere as error:

@@ -276,10 +276,10 @@ class MahtabApp(TerminalApp[int]):
 
     def _before_key(self, event: Key | Paste) -> bool:
         """Close the question before leaving, which any key answers, and focus the editor if the key is text for it."""
-        answers = self.work.leaving.take_key()
+        taken = self.work.leaving.take_key(event.key if isinstance(event, Key) else "")
         if self._is_for_editor(event):
             self.panes.focus_code()
-        return answers and isinstance(event, Key) and event.key == "escape"
+        return taken
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
         """Whether text is typed or pasted while no text field and no question has the focus. A space and Alt with a letter are keys of the panes."""

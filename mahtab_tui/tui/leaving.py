@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_app import TerminalApp
     from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
+STOPS = "ctrl+s"
+"""Answers the question before leaving: end the cell that could go on."""
+
 HELD = 0.3
 """Seconds within which a second press counts as the key being held down."""
 
@@ -37,13 +40,13 @@ class Leaving:
         now = time.monotonic()
         held, self._pressed = now - self._pressed < HELD, now
         asked = self._confirmed or self.row is not None
-        if (asked and not held) or not self._lost():
-            self._app.exit(0)
+        if (asked and not held) or not (self._lost() or self._goes_on()):
+            self._exit()
         elif self.row is None:
             from mahtab_tui.tui.widgets.leave_row import LeaveRow
 
             quit_key = next((active.binding for active in self._app.active_bindings.values() if active.binding.id == "quit"), None)
-            self.row = LeaveRow(self._lost, self._app.get_key_display(quit_key) if quit_key else "The same key")
+            self.row = LeaveRow(self._lost, self._goes_on, self._app.get_key_display(quit_key) if quit_key else "The same key")
             self._app.screen.mount(self.row)
 
     def go_to(self, session: str, *, back: str = "/branches") -> None:
@@ -52,13 +55,14 @@ class Leaving:
 
         lost = self._lost()
         losing = f" You would lose {', '.join(lost)}." if lost else ""
+        going_on = " The cell that runs goes on." if self._goes_on() else ""
 
         def chosen(sure: bool | None) -> None:
             if sure:
                 self._app.next_session = session
-                self._app.exit(0)
+                self._exit()
 
-        question = f"Switch to session {session}? This session is saved, and {back} comes back to it.{losing}"
+        question = f"Switch to session {session}? This session is saved, and {back} comes back to it.{going_on}{losing}"
         self._app.push_screen(Confirm(question, yes="Switch", no="Stay"), chosen)
 
     def leave_by_code(self) -> None:
@@ -68,20 +72,31 @@ class Leaving:
         else:
             self._app.exit(0)
 
-    def take_key(self) -> bool:
-        """Remove the question, which the next key answers. Returns whether there was one."""
+    def take_key(self, key: str = "") -> bool:
+        """Remove the question, which the next key answers. Returns whether that was all that the key is for."""
         self._confirmed = self.row is not None
         if self.row is not None:
             self.row.remove()
             self.row = None
-        return self._confirmed
+        if self._confirmed and key == STOPS and self._goes_on():
+            self._app.exit(0)
+            return True
+        return self._confirmed and key == "escape"
+
+    def _exit(self) -> None:
+        self._app.leaves_kernel = self._goes_on()
+        self._app.exit(0)
+
+    def _goes_on(self) -> bool:
+        """Whether a cell runs that can go on without the screen."""
+        return self._session.cells.running and self._session.kernel.outlives
 
     def _lost(self) -> list[str]:
         """List what leaving would lose."""
         names = 0 if self._namespace_stays else self._session.keeping.unsaved(self._panes.namespace.made)
         queued, notebook = self._panes.queued, self._session.notebook
         return [
-            *(["the cell that runs"] if self._session.cell_runs else []),
+            *(["the cell that runs"] if self._session.cell_runs and not self._goes_on() else []),
             *(["the answer that is being written"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
             *([f"the unsaved changes of {notebook.label}"] if notebook is not None and notebook.unsaved else []),

@@ -77,6 +77,8 @@ class Closed(NamedTuple):
     """The program's exit code."""
     next_session: str
     """The id of the session to open in its place; empty for none."""
+    kernel_goes_on: bool = False
+    """Whether its kernel goes on with a cell."""
 
 
 def open_screen(
@@ -120,7 +122,7 @@ def open_screen(
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        leaves = hurry or (face.app is not None and face.app.crash is not None)
+        leaves = hurry or (face.app is not None and (face.app.leaves_kernel or face.app.crash is not None))
         session.close(hurry=hurry, leave=leaves)
         if session.keeping.behind and not leaves:
             afterwards.append("The last changes of the variables could not be saved in time. Those from before are saved.")
@@ -138,7 +140,7 @@ def open_screen(
                 app.call_after_first_picture(lambda: session.notice("Nothing of this session is saved: no conversation, no variables, no inputs."))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.call_after_first_picture(threading.Thread(target=_remove_leftovers, name="leftovers", daemon=True).start)
+            app.call_after_first_picture(threading.Thread(target=_tell_of_the_past, args=(session, project), name="leftovers", daemon=True).start)
             if not no_trace:
                 app.call_after_first_picture(threading.Thread(target=_read_sessions, args=(session,), name="digests", daemon=True).start)
 
@@ -162,7 +164,7 @@ def open_screen(
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
     advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None and not no_trace else ""
-    return Closed(_exit_code(app, advice), app.next_session)
+    return Closed(_exit_code(app, advice), app.next_session, app.leaves_kernel)
 
 
 def watch_live(what: str | None) -> int:
@@ -264,10 +266,13 @@ def replay_log(path: Path, speed: float | None) -> int:
     return _exit_code(app)
 
 
-def _remove_leftovers() -> None:
+def _tell_of_the_past(session: Session, project: Path) -> None:
     from mahtab_tui.session.leftovers import remove_leftovers
+    from mahtab_tui.session.waiting import sentence_about_waiting_kernels
 
     remove_leftovers()
+    if not session.no_trace and (sentence := sentence_about_waiting_kernels(project)):
+        session.notice(sentence)
 
 
 def _read_sessions(session: Session) -> None:

@@ -48,6 +48,8 @@ class TerminalApp(App[T]):
         """Whether its traceback is saved."""
         self.next_session = ""
         """The id of the session to open in its place; empty for none."""
+        self.leaves_kernel = False
+        """Whether the kernel goes on without the screen."""
         self._text_only = TextOnly()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

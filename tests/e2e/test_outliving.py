@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.e2e.conftest import Start
+from tests.e2e.terminal import Terminal
 from tests.waiting import alive, wait_for, waiting_kernels
 
 IDLE = r"● kernel .*idle"
 
 
-def killed(screen: object) -> None:
-    os.kill(screen.pid, signal.SIGKILL)  # type: ignore[attr-defined]
-    screen.wait_end()  # type: ignore[attr-defined]
+def killed(screen: Terminal) -> None:
+    os.kill(screen.pid, signal.SIGKILL)
+    screen.wait_end()
 
 
 def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(start: Start, project: Path) -> None:
@@ -86,3 +90,60 @@ def test_a_kernel_in_which_nothing_has_run_ends_with_its_screen(start: Start, ho
     assert bool(kernel) == bool(hours)
     killed(screen)
     wait_for(lambda: not waiting_kernels(home) and not (kernel and alive(kernel)))
+
+
+def sessions(project: Path, *arguments: str, code: int = 0) -> str:
+    command = [*warm.command(), "sessions", *arguments]
+    done = subprocess.run(command, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start, project: Path, home: Path) -> None:
+    screen = start(columns=120, lines=35)
+    screen.wait(IDLE)
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
+    screen.wait("begun")
+    screen.press("ctrl+q")
+    screen.wait(r"Leave\? A cell runs. · \^q again leaves it running · \^s stops it and leaves · Esc stays")
+    screen.press("escape")
+    screen.wait_gone(r"Leave\?")
+    assert screen.leave() == 0
+    (kernel,) = waiting_kernels(home)
+    listed = sessions(project)
+    session = re.search(r"(\w{8})  \d+ MB  runs cell 1 for \d+ s: import time; print\('be'", listed)
+    assert session is not None, listed
+    assert "The kernel of session" in sessions(project, "rm", "--yes", session[1], code=1)
+    other = start()
+    other.wait(rf"The kernel of session {session[1]} waits and runs cell 1\.")
+    other.wait(rf"mahtab-tui --resume\s+{session[1]}")
+    assert "has ended" in sessions(project, "stop", session[1][:4])
+    wait_for(lambda: not alive(kernel))
+    assert "no kernel" in sessions(project, "stop", session[1], code=1)
+    assert "wait" not in sessions(project)
+    assert list((home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")) == []
+    start("--model", "demo", "--resume", session[1]).wait("begun")
+
+
+def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(start: Start, home: Path) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
+    screen.wait("begun")
+    (kernel,) = waiting_kernels(home)
+    screen.press("ctrl+q")
+    screen.wait(r"Leave\?")
+    screen.press("ctrl+s")
+    assert screen.wait_end() == 0
+    wait_for(lambda: not alive(kernel))
+
+
+def test_a_kernel_of_a_screen_is_not_stopped_from_outside(start: Start, project: Path, home: Path) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("n = 1")
+    screen.wait(r"\+ n int")
+    (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
+    assert "has a screen" in sessions(project, "stop", path.name.split(".")[0], code=1)
+    screen.enter("n + 1")
+    screen.wait(r"\b2\b")

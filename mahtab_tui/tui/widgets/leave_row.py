@@ -14,10 +14,12 @@ LOOK = 0.2
 class LeaveRow(Widget):
     """Says what leaving would lose. It never takes the focus, so that keys go where they went before."""
 
-    def __init__(self, lost: Callable[[], Sequence[str]], key: str) -> None:
-        """lost: lists what leaving would lose now. key: the key that leaves, as on the keyboard."""
+    def __init__(self, lost: Callable[[], Sequence[str]], goes_on: Callable[[], bool], key: str) -> None:
+        """lost: lists what leaving would lose now. goes_on: whether a cell runs that can go on. key: the key that leaves, as on the keyboard."""
         super().__init__()
         self._lost = lost
+        self._goes_on = goes_on
+        self._runs = False
         self._key = key
         self._shown: Sequence[str] = ()
 
@@ -26,13 +28,17 @@ class LeaveRow(Widget):
         self.set_interval(LOOK, self._look)
 
     def _look(self) -> None:
-        lost = self._lost()
-        if lost != self._shown:
-            self._shown = lost
+        lost, runs = self._lost(), self._goes_on()
+        if (lost, runs) != (self._shown, self._runs):
+            self._shown, self._runs = lost, runs
             self.refresh(layout=True)
 
     def render(self) -> Content:
         lost = ", ".join(self._shown)
+        if self._runs:
+            losing = f" This is lost: {lost}." if lost else ""
+            keys = f" · {self._key} again leaves it running · ^s stops it and leaves · Esc stays"
+            return Content.assemble(("Leave? ", "bold $moon"), f"A cell runs.{losing}", (keys, "$muted"))
         return Content.assemble(
             ("Leave? ", "bold $moon"),
             f"This is lost: {lost}" if lost else "Nothing is lost any more",
