@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.wire_state import Wire
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 from mahtab_tui.system.working_folder import existing_folder
 
@@ -108,19 +109,6 @@ class LocalProcess(NamedTuple):
         return self.child.wait(timeout)
 
 
-class WireState(NamedTuple):
-    """Whether the wire to a kernel elsewhere is there."""
-
-    connected: bool = True
-    next_try: float = 0.0
-    """When the next try to connect begins, in seconds since the epoch."""
-    why: str = ""
-    """Why it is not there, as a clause."""
-
-
-OnWire = Callable[[WireState], None]
-
-
 class Place(Protocol):
     """Where the processes of a kernel run."""
 
@@ -139,11 +127,8 @@ class Place(Protocol):
     def find(self, python: str | None) -> str:
         """Return the interpreter that the user means. Raises `KernelError`."""
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> Process:
-        """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`, `KernelError`.
-
-        on_wire: told when the wire goes, before each try to connect again, and when it is back.
-        """
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
+        """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`, `KernelError`."""
 
     def existing_folder(self, path: str) -> str:
         """Return the folder, or the next one above it that exists."""
@@ -165,7 +150,7 @@ class Here:
     def find(self, python: str | None) -> str:
         return find_interpreter(python)
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> Process:
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
         return spawn(executable, cwd, environment(color, *size))
 
     def existing_folder(self, path: str) -> str:

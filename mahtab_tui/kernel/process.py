@@ -12,10 +12,11 @@ from typing import Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.launch import Here, Place, WireState
+from mahtab_tui.kernel.launch import Here, Place
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.told import UndoAnswer, checked
 from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
+from mahtab_tui.kernel.wire_state import Wire, WireState
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import moved
 
@@ -65,7 +66,7 @@ class ProcessKernel:
         namespace is kept; None for nowhere. place: where the kernel runs; None for this machine.
         """
         self._place = place or Here()
-        self._wire = WireState()
+        self._wire = Wire(self._place.label, lambda text: self._host.kernel_state(self.info(), text), lambda name, args: self._host.call(name, args))
         self._keep_place = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._host: KernelHost = NoHost()
@@ -401,10 +402,10 @@ class ProcessKernel:
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
         folder = self._place.existing_folder(cwd)
-        worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self._size, self._wire_changed), self)
+        worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self._size, self._wire), self)
         worker.start()
         self._attached = worker.waited is not None
-        self._wire = WireState()
+        self._wire.state = WireState()
         if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
             self._moved = moved(cwd, worker.cwd)
         return worker
@@ -439,13 +440,4 @@ class ProcessKernel:
 
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
-        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.next_try)
-
-    def _wire_changed(self, wire: WireState) -> None:
-        before, self._wire = self._wire, wire
-        text = ""
-        if wire.connected:
-            text = f"The connection to {self._place.label} is back."
-        elif before.connected:
-            text = f"The connection to {self._place.label} is lost ({wire.why}). The kernel goes on there; nothing that it prints is lost."
-        self._host.kernel_state(self.info(), text)
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.state.next_try)

@@ -8,8 +8,9 @@ from typing import Any
 
 from mahtab_tui.kernel.elsewhere.address import Address
 from mahtab_tui.kernel.elsewhere.wire import FarProcess
-from mahtab_tui.kernel.launch import OnWire, screen_variables
+from mahtab_tui.kernel.launch import screen_variables
 from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.wire_state import Wire
 
 
 class Elsewhere:
@@ -31,8 +32,8 @@ class Elsewhere:
         """The interpreter is looked up there."""
         return python or self._address.python
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> FarProcess:
-        return FarProcess(self._address, executable, cwd, screen_variables(color, *size), self._keep, on_wire)
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> FarProcess:
+        return FarProcess(self._address, executable, cwd, screen_variables(color, *size), self._keep, wire)
 
     def existing_folder(self, path: str) -> str:
         """The station there looks whether it exists."""

@@ -15,6 +15,7 @@ from typing import Any
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import Address
 from mahtab_tui.kernel.elsewhere.bundle import bundle
+from mahtab_tui.kernel.elsewhere.questions import Ask, Questions
 from mahtab_tui.kernel.worker.far.link import MAGIC, PIECE
 
 CONNECT_TIMEOUT = 60.0
@@ -33,22 +34,27 @@ class NotThere(KernelError):
 class Transport:
     """A connection to the station of a kernel."""
 
-    def __init__(self, address: Address, asked: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        """Start the command, and connect. asked: the relay's first line. env: the command's environment. Raises `KernelError`."""
+    def __init__(self, address: Address, asked: Mapping[str, Any], ask: Ask) -> None:
+        """Start the command, and connect. asked: the relay's first line. ask: asks the user for a password. Raises `KernelError`."""
         self._address = address
         self._said = ""
         self._buffer = b""
+        try:
+            self._questions = Questions(ask)
+        except OSError as error:
+            raise KernelError(f"No temporary files can be written: {error.strerror}.") from None
         try:
             self._child = subprocess.Popen(
                 address.argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=env,
+                env={**os.environ, **self._questions.env},
                 start_new_session=True,  # so that it cannot ask on the screen's terminal, and no Ctrl+C reaches it
                 bufsize=0,
             )
         except OSError as error:
+            self._questions.close()
             raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None
         self._files = [file for file in (self._child.stdin, self._child.stdout, self._child.stderr) if file is not None]
         self.stdin, self.stdout, self.stderr = (file.fileno() for file in self._files)
@@ -59,6 +65,8 @@ class Transport:
         except BaseException:
             self.close()
             raise
+        finally:
+            self._questions.close()
 
     def take(self) -> bytes:
         """Return what has come after the greeting and is not read yet."""
@@ -162,11 +170,13 @@ class Transport:
         poll.register(self.stderr, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
+            if left <= 0 and self._questions.waits:
+                left = 1.0
             if left <= 0:
                 raise KernelError(
                     f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.said[:200]})' if self.said else ''}."
                 )
-            ready = dict(poll.poll(left * 1000))
+            ready = dict(poll.poll(min(left, 1.0) * 1000))
             if self.stderr in ready and not self.read_stderr():
                 poll.unregister(self.stderr)
             if descriptor in ready:

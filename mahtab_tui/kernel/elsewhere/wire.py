@@ -19,7 +19,8 @@ from itertools import chain, repeat
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import Address
 from mahtab_tui.kernel.elsewhere.transport import NotThere, Transport
-from mahtab_tui.kernel.launch import BOOTSTRAP, OnWire, WireState
+from mahtab_tui.kernel.launch import BOOTSTRAP
+from mahtab_tui.kernel.wire_state import Wire, WireState
 from mahtab_tui.kernel.worker.far.link import END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, Link, LinkError
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 
@@ -46,14 +47,14 @@ class FarProcess:
     has_our_clock = False
     held = None
 
-    def __init__(self, address: Address, python: str, cwd: str, env: Mapping[str, str], keep: float, on_wire: OnWire) -> None:
+    def __init__(self, address: Address, python: str, cwd: str, env: Mapping[str, str], keep: float, wire: Wire) -> None:
         """Connect, and start the kernel there. Raises `KernelError`.
 
         python, cwd: empty for those that the command leads to. env: variables that it gets. keep: seconds that it is kept without a wire while
-        no cell runs. on_wire: see `launch.Place`.
+        no cell runs. wire: told whether there is one.
         """
         self._address = address
-        self._on_wire = on_wire
+        self._wire = wire
         self.token = os.urandom(TOKEN_SIZE)
         self._asked = {"session": secrets.token_hex(8), "token": secrets.token_hex(16)}
         self._start = {
@@ -69,7 +70,7 @@ class FarProcess:
         self._code: Future[int] = Future()
         self._exited: int | None = None
         """The kernel's exit code, when the station has said it."""
-        self._transport = Transport(address, {**self._asked, "received": 0, "start": self._start}, os.environ)
+        self._transport = Transport(address, {**self._asked, "received": 0, "start": self._start}, wire.ask)
         self.channel, self._inner = socket.socketpair()
         self.output, self._printed = os.pipe()
         self._wake_read, self._wake_write = os.pipe()
@@ -127,17 +128,17 @@ class FarProcess:
         while last_tries:
             last_tries -= self._code.done()
             pause = next(pauses)
-            self._on_wire(WireState(False, time.time() + pause, why))
+            self._wire.changed(WireState(False, time.time() + pause, why))
             time.sleep(pause)
             try:
-                transport = Transport(self._address, {**self._asked, "received": self._link.received}, os.environ)
+                transport = Transport(self._address, {**self._asked, "received": self._link.received}, self._wire.ask)
             except NotThere:
                 raise
             except KernelError as error:
                 why = str(error)
                 continue
             self._connected = True
-            self._on_wire(WireState(True))
+            self._wire.changed(WireState(True))
             return transport
         return None
 
