@@ -132,6 +132,8 @@ def screen(
         code_dir=code_dir,
         max_usd=max_usd,
     )
+    if settings.kernel and files:
+        fail(f"{files[0].path} is on this machine, and the kernel runs on another one ({settings.kernel}). Load it in a cell, from a path there.")
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_name, full_name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,6 +48,11 @@ class KernelInfo:
     """The machine, or the command that leads to the kernel; empty for here."""
     next_try: float = 0.0
     """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
+
+    @property
+    def folder_here(self) -> str:
+        """The folder of this machine to which paths of questions and tools belong."""
+        return os.getcwd() if self.place else self.cwd
 
 
 class HostFunction(NamedTuple):

@@ -377,6 +377,8 @@ class ProcessKernel:
         if self._attached:
             self._tell(KernelState.IDLE, "")
             return
+        if self._place.label:
+            worker.tell("elsewhere")
         worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
         if servers := self._host.servers():
             worker.tell("servers", servers=[server._asdict() for server in servers])

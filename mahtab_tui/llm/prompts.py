@@ -271,13 +271,21 @@ def render_context(variables: Sequence[Variable], activity: str, prior: str = ""
     return "\n\n".join(f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>" for name, text in sections.items() if text)
 
 
-def render_surroundings(folder: str, python: str, executable: str) -> str:
-    """Format where and when code runs. folder: the kernel's working directory. python: its version; empty if not known yet."""
+def render_surroundings(folder: str, python: str, executable: str, place: str = "") -> str:
+    """Format where and when code runs. folder: the kernel's working directory. python: its version; empty if not known yet.
+
+    place: the other machine where it runs; empty for this one.
+    """
     system = platform.uname()
+    platform_line = f"Platform: {system.system} {system.release}, {system.machine}"
+    if place:
+        platform_line = (
+            f"Code runs on another machine, {place}. search_code, read_file and files that the person attaches are of the person's machine."
+        )
     lines = [
         f"Working directory: {folder}",
         f"Python: {python} ({executable})" if python else "",
-        f"Platform: {system.system} {system.release}, {system.machine}",
+        platform_line,
         f"Date: {date.today():%A, %Y-%m-%d}",
     ]
     text = "\n".join(_line(line) for line in lines if line)

@@ -138,7 +138,9 @@ class Attachments:
             return MentionChip(mention.label, f"{arrow}folder")
         if not stat.S_ISREG(about.st_mode):
             return MentionChip(mention.label, "not a file", missing=True)
-        return MentionChip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{texts.size_of(about.st_size)}")
+        size = texts.size_of(about.st_size)
+        here = ", on this machine" * bool(self._kernel.info().place)
+        return MentionChip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{size}{here}")
 
     def _chip_of_variable(self, mention: Mention, about: str) -> MentionChip:
         try:
@@ -164,11 +166,11 @@ class Attachments:
         return mention.kind == "path" and mention.name == CELL and mention.start is not None and not self._path(CELL).exists()
 
     def _path(self, name: str) -> Path:
-        return Path(self._kernel.info().cwd, os.path.expanduser(name))
+        return Path(self._kernel.info().folder_here, os.path.expanduser(name))
 
     def _place(self, name: str) -> MentionedPath:
         """Resolve a path. Raises `LinkLeadsOut` and `OSError`."""
-        return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().cwd)))
+        return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().folder_here)))
 
     def _attachments(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
         if chip.missing:
@@ -187,7 +189,7 @@ class Attachments:
 
     def _attachment(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Attachment:
         if mention.kind == "command":
-            text, size = texts.printed(mention.name, self._kernel.info().cwd, stopped)
+            text, size = texts.printed(mention.name, self._kernel.info().folder_here, stopped)
             return Attachment(chip.label, size, text)
         if mention.kind == "variable":
             return self._of_variable(mention.name, chip)

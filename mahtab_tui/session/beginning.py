@@ -6,16 +6,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.launch import Here, OnWire, Place, Process, environment
+from mahtab_tui.kernel.launch import Here, Place, Process, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.wire_state import Wire
 from mahtab_tui.settings.model import Settings, home_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.held.waiting import Connections
-
-KEPT = 12.0
-"""Hours that an idle kernel elsewhere is kept without a connection."""
 
 
 def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Connections | None = None) -> Kernel:
@@ -47,7 +45,7 @@ class HereAndHeld(Here):
     def waits(self) -> bool:  # type: ignore[override]
         return self._waiting is not None
 
-    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], on_wire: OnWire) -> Process:
+    def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
         from mahtab_tui.kernel.held.start import attached, start_held
 
         waiting, self._waiting = self._waiting, None
@@ -65,7 +63,7 @@ def _place(settings: Settings, session: str, waiting: Connections | None) -> Pla
     from mahtab_tui.kernel.elsewhere.address import parse
     from mahtab_tui.kernel.elsewhere.place import Elsewhere
 
-    return Elsewhere(parse(settings.kernel), KEPT)
+    return Elsewhere(parse(settings.kernel), settings.keep_kernel)
 
 
 def startup_code(*, there: bool = False) -> str:

@@ -115,6 +115,8 @@ class SessionKernelHost:
                 return self._spending.table()
             case "rlm":
                 return self._searches.from_cell(args, self._cells.last, self._agent.model)
+            case "rlm_text":
+                return self._searches.take_text(str(args["tree"]), str(args["text"]))
             case "rlm_log":
                 return self._searches.log(str(args["tree"]))
             case "rlm_tools":
@@ -126,6 +128,8 @@ class SessionKernelHost:
             case "rlm_stop":
                 return self._searches.stop_tree(str(args["tree"]))
             case "terminal":
+                if place := self._kernel.info().place:  # what is there must not start programs here
+                    raise RuntimeError(f"A program that needs the terminal cannot run on {place}.")
                 return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
             case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers is not None:
                 return self._servers.call(name, args)

@@ -52,7 +52,7 @@ class Models:
             raise ModelError(f"reflection_model: {error}") from None
 
     def _folder(self) -> str:
-        return self._kernel.info().cwd
+        return self._kernel.info().folder_here
 
     def _notice(self, level: str, text: str) -> None:
         emit(self._log, Notice(text, level=level))

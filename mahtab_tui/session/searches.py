@@ -37,6 +37,12 @@ _LARGE = 2_000_000
 _KEPT_TOOLS = 32
 
 
+LONGEST_TOLD = 500_000_000
+"""Characters of a text that another machine may tell."""
+_MOST_TOLD = 20
+"""Texts that may be told and not searched yet."""
+
+
 class Searches:
     """`search.control.Control` over an engine that is loaded with the first search."""
 
@@ -67,6 +73,24 @@ class Searches:
         """Trees for which a cell waits, with the root that runs."""
         self._tools: dict[str, KernelTools] = {}
         """By tree."""
+        self._told: dict[str, list[str]] = {}
+        """Texts from another machine, in pieces, by tree."""
+
+    def take_text(self, tree: str, text: str) -> None:
+        """Take a piece of the text about which a kernel on another machine will ask. Raises `RuntimeError`."""
+        pieces = self._told.setdefault(tree, [])
+        pieces.append(text)
+        if sum(map(len, pieces)) > LONGEST_TOLD or len(self._told) > _MOST_TOLD:
+            self._told.clear()
+            raise RuntimeError(f"A text from another machine may have {LONGEST_TOLD:,} characters.")
+
+    def _text(self, tree: str, file: str) -> str:
+        """Return the text of a search: from a file of the kernel's, or what another machine has told. Raises `OSError`, `ValueError`."""
+        if not self._kernel.info().place:
+            return _read(Path(file))
+        if tree not in self._told:
+            raise ValueError("The text of this search is not known.")
+        return "".join(self._told.pop(tree))
 
     def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> dict[str, Any]:
         """Serve `rlm(…)` in a cell: run a search, or one again with another query, and return a `worker.answers.Result` as a dict.
@@ -91,7 +115,7 @@ class Searches:
             if not args["file"]:
                 return self._result(self._engine().run_again(tree, str(args["query"]), about), args)
             limits = limits_of(self._settings.rlm_limits(), **options)
-            text = _read(Path(args["file"]))
+            text = self._text(tree, str(args["file"]))
             answer = self._engine().run(
                 str(args["query"]),
                 Text.of(ContextText(text, args["kind"], _parts(args["parts"]), args["about"], contexts=_contexts(args["contexts"]))),

@@ -261,11 +261,11 @@ class TurnHost:
         from mahtab_tui.llm.prompts import render_surroundings
 
         info = self._kernel.info()
-        return render_surroundings(info.cwd, info.python, info.executable)
+        return render_surroundings(info.cwd, info.python, info.executable, info.place)
 
     @property
     def folder(self) -> str:
-        return self._kernel.info().cwd
+        return self._kernel.info().folder_here
 
     def usage(self, used: Usage) -> None:
         self.spending.count(used)

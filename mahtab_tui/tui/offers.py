@@ -156,4 +156,4 @@ class Offers:
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Find the environments that the kernel could use; none for a kernel in the caller's own process."""
-    return [] if info.pid == os.getpid() else found_environments(Path(info.cwd), info.executable)
+    return [] if info.pid == os.getpid() or info.place else found_environments(Path(info.cwd), info.executable)

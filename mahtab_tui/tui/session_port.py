@@ -130,5 +130,5 @@ class SessionPort:
 
     @property
     def _folder(self) -> Path:
-        """The kernel's working directory."""
-        return Path(self._session.kernel.info().cwd)
+        """The folder to which paths belong."""
+        return Path(self._session.kernel.info().folder_here)

@@ -27,6 +27,7 @@ from .console import Console
 from .control import Channel, Control, python_version, working_directory
 from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
+from .host import Host
 from .interrupts import Interrupts
 from .stdlib import late_import
 from .surroundings import ProcessSurroundings
@@ -102,6 +103,7 @@ class Worker:
                 "kept": self._kept,
                 "keep": self._received,
                 "restore": self._received,
+                "elsewhere": self._host_is_elsewhere,
                 "functions": self._add_functions,
                 "servers": self._add_servers,
                 "stored": self._stored,
@@ -310,6 +312,9 @@ class Worker:
         self._open.discard(frame["cell"])
         value = {"changes": self._executor.watch.changes(None), "missing": loading.missing()}
         self._channel.send({"op": "reply", "id": frame["id"], "value": value})
+
+    def _host_is_elsewhere(self, frame: Frame) -> None:
+        Host.is_elsewhere = True
 
     def _add_functions(self, frame: Frame) -> None:
         self._surroundings.keep(toolbox.add(frame["functions"]))

@@ -16,3 +16,6 @@ class Host:
     """Holds the function that the tools of this process call; `toolbox.install` sets it."""
 
     call: CallHost = staticmethod(_no_host)
+
+    is_elsewhere = False
+    """Whether the host is another machine, which cannot read files of this one."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
+_TOLD_PIECE = 2**22
+"""Characters of a text that are told at a time to a host on another machine."""
 _PIECE = 2**19
 """Characters of a text that are encoded at a time; they fit into a processor's cache."""
 
@@ -115,7 +117,7 @@ def _answered(query: str, returns: Any, asked: dict[str, Any], taken: ContextTex
 
         def search(query: str) -> Any:
             """Run the search; a second time without the text, which the host still has."""
-            file = "" if sent else _written(taken.text, files)
+            file = "" if sent else _told(taken.text, asked["tree"]) if Host.is_elsewhere else _written(taken.text, files)
             sent.append(file)
             result = Host.call("rlm", {**asked, "query": query, "file": file})
             log = _log(result.pop("packed"), asked["tree"])
@@ -179,6 +181,13 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
         file.write(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
     file.flush()
     return str(path)
+
+
+def _told(text: str, tree: str) -> str:
+    """Tell a host on another machine the text, and return what it takes for a file."""
+    for start in range(0, len(text), _TOLD_PIECE):
+        Host.call("rlm_text", {"tree": tree, "text": text[start : start + _TOLD_PIECE]})
+    return "told"
 
 
 def _removed(path: str) -> None:

@@ -65,7 +65,7 @@ def mcp(work: Workspace) -> None:
     session = work.session
 
     def show(title: str, text: str) -> None:
-        work.app.push_screen(PagerScreen(title, "messages.txt", lambda: text, session.look(), Path(session.kernel.info().cwd)))
+        work.app.push_screen(PagerScreen(title, "messages.txt", lambda: text, session.look(), Path(session.kernel.info().folder_here)))
 
     work.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
 
