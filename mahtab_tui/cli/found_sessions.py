@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
 
 from mahtab_tui.cli.printing import fail, say
 
@@ -124,3 +128,23 @@ def read_file(file: Path) -> None:
     unknown = f" {made.unknown:,} that only a newer version knows are left out." if made.unknown else ""
     say(f"Imported {made.records:,} records as the session {made.session}: {made.title}.{unknown}")
     say(f"mahtab-tui --resume {made.session} opens it; none of its variables came with it.")
+
+
+def play(what: str, speed: float) -> NoReturn:
+    """Show a session again, and open the new one if the user goes on from there."""
+    from mahtab_tui.bus.handlers import StoreError
+    from mahtab_tui.store.replaying import replayed
+    from mahtab_tui.store.resume import NoSession
+    from mahtab_tui.store.session_file import BadSessionFile
+    from mahtab_tui.tui.open import NoTerminal, replay_session
+
+    try:
+        code, session = replay_session(replayed(what, Path.cwd()), speed)
+    except (NoSession, NoTerminal, StoreError, BadSessionFile) as error:
+        fail(str(error), 1)
+    except OSError as error:
+        fail(f"{what} cannot be read: {error.strerror}.", 1)
+    if session:
+        # Another process, as nothing of the replay is of use to it. -P: a file of the folder cannot take the program's place.
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "mahtab_tui", "--resume", session])
+    raise typer.Exit(code)

@@ -20,7 +20,7 @@ from mahtab_tui.cli.mcp import mcp_app
 from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
 from mahtab_tui.cli.searching import bench, rlm
-from mahtab_tui.cli.sessions import export, sessions_app
+from mahtab_tui.cli.sessions import export, replay, sessions_app
 from mahtab_tui.cli.skills import SkillsDir, skills_app
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
@@ -262,6 +262,7 @@ def ask(
 app.command()(rlm)
 app.command()(bench)
 app.command()(export)
+app.command()(replay)
 
 
 @app.command()

@@ -124,6 +124,19 @@ def remove(
     say(f"The session {row.id} is deleted.")
 
 
+def replay(
+    what: Annotated[str, typer.Argument(metavar="SESSION|FILE", help="The beginning of a session's ID, or a file that sessions export has written")],
+    speed: Annotated[float, typer.Option(metavar="X", help="Begin at this many times the speed of the session")] = 1.0,
+) -> None:
+    """Show a session come up as it did; nothing runs. Keys pause, step, change the speed, and go on from there with a new session."""
+    from mahtab_tui.cli.found_sessions import play
+
+    if not 0 < speed < 1e6:
+        fail("--speed must be more than 0.")
+    need_folder()
+    play(what, speed)
+
+
 def export(
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="The beginning of its ID; without it, this folder's last one")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html")] = None,

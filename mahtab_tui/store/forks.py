@@ -31,9 +31,18 @@ def fork(session: str, entry: str = "") -> str:
         copy_namespace(session, copy)
         return copy
     start, what, cell = _start(session, entry)
+    return _copied(session, copy, start, f"before {what}", cell)
+
+
+def fork_before(session: str, number: int) -> str:
+    """Make a new session of another one's records before this number; returns its id. Raises `StoreError`."""
+    return _copied(session, new_id(), number, "as it was in the middle", 0)
+
+
+def _copied(session: str, copy: str, start: int, where: str, cell: int) -> str:
     fork_session(database(), session, copy, before=start)
     store = SqliteStore(database(), copy)
-    store.append(Branch(f"This session is a copy of {session}, before {what}.", origin=session, copy=copy, cell=cell, time=time.time()))
+    store.append(Branch(f"This session is a copy of {session}, {where}.", origin=session, copy=copy, cell=cell, time=time.time()))
     marks = records_of(database(), copy, tags.PRIVATE)
     for mark in records_of(database(), session, tags.PRIVATE):  # what is private now is private in its past, too
         if mark not in marks:

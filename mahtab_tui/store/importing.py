@@ -41,15 +41,17 @@ class Imported(NamedTuple):
     """Records that only a newer version knows; they are left out."""
 
 
-def import_session(database: Path, file: Path, project: str) -> Imported:
-    """Make a new session of a folder from a file: all of it, or nothing. Raises `BadSessionFile`, `OSError`, `StoreError`."""
+def import_session(database: Path, file: Path, project: str, *, limit: int | None = None) -> Imported:
+    """Make a new session of a folder from a file: all of it, or nothing. limit: only so many of its records, from the first.
+
+    Raises `BadSessionFile`, `OSError`, `StoreError`."""
     with opened_session(file) as (_, lines):
         for _ in lines:  # a damaged file leaves no trace
             pass
     session = new_id()
     with opened_session(file) as (header, lines), as_sentences(database), contextlib.closing(connect(database)) as connection:
         try:
-            return _written(database, connection, session, project, header, lines)
+            return _written(database, connection, session, project, header, _first(lines, limit))
         except BaseException:  # whatever has happened: nobody could see the records that are there
             with contextlib.suppress(sqlite3.Error), transaction(connection):
                 connection.execute("delete from record where session = ?", (session,))
@@ -76,6 +78,16 @@ def _written(database: Path, connection: sqlite3.Connection, session: str, proje
         rename_session(database, session, header.title)
     catch_up(database, _CATCH_UP)
     return Imported(session, header.title or first, count, unknown)
+
+
+def _first(lines: Iterator[Line], limit: int | None) -> Iterator[Line]:
+    """Yield the lines up to so many known records."""
+    for line in lines:
+        if limit is not None and line.record is not None:
+            if limit == 0:
+                return
+            limit -= 1
+        yield line
 
 
 def _row(session: str, record: Record) -> tuple[str, float, str, str, str | bytes]:

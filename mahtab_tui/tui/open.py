@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import RunningSession
     from mahtab_tui.store.claim import Claim
+    from mahtab_tui.store.replaying import Replayed
 
 _LOOK = 1.0
 """Seconds between two checks whether another program has taken over the session."""
@@ -264,6 +265,20 @@ def replay_log(path: Path, speed: float | None) -> int:
     with EndingSignals(app):
         app.run()
     return _exit_code(app)
+
+
+def replay_session(source: Replayed, speed: float) -> tuple[int, str]:
+    """Play a saved session; returns the exit code, and the id of the session to open then, empty for none. Raises `NoTerminal`, `StoreError`."""
+    from mahtab_tui.tui.session_replay import SessionReplayApp
+
+    check_terminal()
+    end_with_terminal()
+    settings = load_settings()
+    theme = settings.theme or Choices.load().theme
+    app = SessionReplayApp(source.title, source.records, speed=speed, theme=theme, keymap=settings.keymap)
+    with EndingSignals(app):
+        app.run()
+    return _exit_code(app), source.take_over(app.shown) if app.takes_over else ""
 
 
 def _tell_of_the_past(session: Session, project: Path) -> None:

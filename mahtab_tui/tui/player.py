@@ -61,6 +61,12 @@ class Player:
         place = PACES.index(self.pace) + step
         self.pace = PACES[max(0, min(len(PACES) - 1, place))]
 
+    def step(self) -> None:
+        """Make the next event due, and pause."""
+        self.paused = True
+        if self._next is not None:
+            self._played = max(self._played, self._next[0])
+
     def finish(self) -> None:
         """Make all remaining events due at once."""
         self._played = float("inf")

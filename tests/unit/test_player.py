@@ -91,3 +91,18 @@ def test_nothing_is_a_recording_that_has_ended() -> None:
     assert player.ended
     assert taken(player) == ""
     assert player.now == 0.0
+
+
+def test_a_step_takes_the_next_event_and_pauses() -> None:
+    clock = Clock()
+    player = Player(events(0, 100, 100), clock)
+    assert taken(player) == "0"
+    player.step()
+    assert taken(player, 1) == "1"
+    clock.now += 1_000
+    assert taken(player) == ""
+    player.step()
+    assert taken(player, 1) == "2"
+    assert player.ended
+    player.step()
+    assert taken(player) == ""
