@@ -6,8 +6,10 @@ import hashlib
 import json
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,8 @@ from mahtab_tui.export.entries import BASE64, Output
 
 ENDINGS = (".ipynb", ".py", ".md")
 MOST_BYTES = 200_000_000
+_MOST_TEXT, _MOST_CELLS = 2_000_000, 5_000
+"""Characters and cells of a script or Markdown file; more would take the reader many seconds."""
 
 LONGEST = 1_000_000
 """Characters of one output that the session shows; the file keeps all of it."""
@@ -26,7 +30,7 @@ _OUTPUTS = 200
 """Outputs of one cell that the session shows."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
-HEADER = re.compile(r"\A((?:# )?---)\n(?:.*\n)*?\1\n")
+HEADER = re.compile(r"\A((?:# )?---)\n(?:.*\n)*?\1\n+")
 """Metadata at the start of a script or Markdown file."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 KINDS = ("code", "markdown", "raw")
@@ -104,14 +108,19 @@ def source_of(cell: Node) -> str:
     return _text(cell.get("source")) or ""
 
 
-def outputs_of(cell: Node) -> Iterator[Output]:
-    """Return what the session shows of a cell's outputs."""
+def outputs_of(cell: Node, *, whole: bool = False) -> Iterator[Output]:
+    """Return what the session shows of a cell's outputs. whole: all of them, of any length."""
     outputs = cell.get("outputs")
     if not isinstance(outputs, list):
         return
-    for output in outputs[:_OUTPUTS]:
-        yield _output(output if isinstance(output, dict) else {})
-    if (more := len(outputs) - _OUTPUTS) > 0:
+    longest = sys.maxsize if whole else LONGEST
+    shown = (_output(output if isinstance(output, dict) else {}, longest) for output in (outputs if whole else outputs[:_OUTPUTS]))
+    for kind, same in groupby(shown, key=lambda output: output.kind):
+        if kind == "stdout":  # some programs store each line as an output of its own
+            yield Output(kind, _shortened("".join(output.text for output in same), longest))
+        else:
+            yield from same
+    if (more := len(outputs) - _OUTPUTS) > 0 and not whole:
         yield Output("stdout", f"… {more:,} more outputs are in the file\n")
 
 
@@ -153,12 +162,14 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         cells: list[Node] = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}] if text.strip() else []
         return NotebookFile(path.absolute(), digest(content), {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "script", style)
     form = "py:percent" if python else "md"
-    try:
-        read = json.loads(json.dumps(jupytext.reads(text, fmt=form)))
+    if len(text) > _MOST_TEXT or len(_PERCENT.findall(text)) > _MOST_CELLS or text.count("```") > 2 * _MOST_CELLS:
+        raise CannotOpen(f"{shown} is too large to be shown as cells. --load={shown} makes a variable of it.")
+    header = found[0] if (found := HEADER.match(text)) else ""
+    try:  # The header stays as it is. It is YAML, and what a few lines of that may become is not bounded.
+        read = json.loads(json.dumps(jupytext.reads(text.removeprefix(header), fmt=form)))
     except Exception as error:  # a library over a file from anybody
         raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
-    header = HEADER.match(text)
-    return NotebookFile(path.absolute(), digest(content), read, form, style, header=header[0] if header else "")
+    return NotebookFile(path.absolute(), digest(content), read, form, style, header=header)
 
 
 def _text(value: object) -> str | None:
@@ -168,23 +179,23 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _output(output: Node) -> Output:
+def _output(output: Node, longest: int) -> Output:
     kind = output.get("output_type")
     if kind == "stream" and (text := _text(output.get("text"))) is not None:
-        return Output("stdout", _shortened(text))
+        return Output("stdout", _shortened(text, longest))
     if kind == "error":
         traceback = output.get("traceback")
         lines = [line for line in traceback if isinstance(line, str)] if isinstance(traceback, list) else []
-        return Output("traceback", _shortened("\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n"))
+        return Output("traceback", _shortened("\n".join(lines or [f"{output.get('ename')}: {output.get('evalue')}"]) + "\n", longest))
     if kind in ("display_data", "execute_result", "update_display_data") and isinstance(data := output.get("data"), dict):
-        return _value(data, "value" if kind == "execute_result" else "stdout")
+        return _value(data, "value" if kind == "execute_result" else "stdout", longest)
     return Output("stdout", "[an output that cannot be shown]\n")
 
 
-def _value(data: Node, kind: str) -> Output:
+def _value(data: Node, kind: str, longest: int) -> Output:
     """Return the best form of a value that the screen can draw."""
     plain = _text(data.get("text/plain"))
-    text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n" if plain is None else _shortened(plain.rstrip("\n")) + "\n"
+    text = f"[{', '.join(one_line(mime) for mime in list(data)[:5])}]\n" if plain is None else _shortened(plain.rstrip("\n"), longest) + "\n"
     for mime in sorted(PICTURES):
         picture = _text(data.get(mime)) or ""
         if picture and len(picture) <= _LARGEST and BASE64.fullmatch(picture):
@@ -195,8 +206,8 @@ def _value(data: Node, kind: str) -> Output:
     return Output(kind, text)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= LONGEST:
+def _shortened(text: str, longest: int) -> str:
+    if len(text) <= longest:
         return text
-    half = LONGEST // 2
-    return f"{text[:half]}\n… {len(text) - LONGEST:,} characters are left out here; the file has them …\n{text[-half:]}"
+    half = longest // 2
+    return f"{text[:half]}\n… {len(text) - longest:,} characters are left out here; the file has them …\n{text[-half:]}"

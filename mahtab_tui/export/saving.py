@@ -53,7 +53,7 @@ def text_of(file: NotebookFile, content: Node) -> str:
     """Return the text of the file with this content, laid out as the file was."""
     style = file.style
     if file.form != "ipynb":
-        text = file.header + HEADER.sub("", _as_text(file.form, content), count=1) if file.header else _as_text(file.form, content)
+        text = file.header + HEADER.sub("", _as_text(file.form, content), count=1)
     else:
         separators = (",", ": ") if style.indent is not None else None
         text = json.dumps(content, ensure_ascii=False, indent=style.indent, separators=separators) + "\n" * style.ends

@@ -137,6 +137,13 @@ class Notebook(logging.Handler):
             for output in outputs_of(cell):
                 emit(self._log, records.NotebookOutput(output.text, place=place, kind=output.kind, mime=output.mime, data=output.data))
 
+    def stored_output(self, place: int) -> str | None:
+        """Return all output that a cell has in the file as it was read; None if there is no such cell any more."""
+        try:
+            return "".join(output.text for output in outputs_of(self._cell(place), whole=True))
+        except NoSuchCell:
+            return None
+
     # Running
 
     def run(self, place: int, source: str | None = None) -> None:

@@ -47,6 +47,9 @@ class TranscriptPort(Protocol):
     def open_output(self, cell: int) -> None:
         """Show all output of a cell."""
 
+    def open_stored_output(self, place: int) -> None:
+        """Show all output that a cell of the notebook has in the file."""
+
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         """Show pictures of a cell: their types and data (base64)."""
 

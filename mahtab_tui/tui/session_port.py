@@ -90,6 +90,13 @@ class SessionPort:
             PagerScreen(f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell), self._session.look(), self._folder)
         )
 
+    def open_stored_output(self, place: int) -> None:
+        from mahtab_tui.tui.screens.output import PagerScreen
+
+        if (notebook := self._session.notebook) is not None:
+            title, fetch = f"Stored output of cell {place} of the notebook", lambda: notebook.stored_output(place)
+            self._app.push_screen(PagerScreen(title, f"notebook-cell-{place}.txt", fetch, self._session.look(), self._folder))
+
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import PicturesScreen
         from mahtab_tui.tui.screens.output.pictures import DisplayedPicture

@@ -63,6 +63,9 @@ class NotedPort:
     def open_output(self, cell: int) -> None:
         self.said.append(("output", cell))
 
+    def open_stored_output(self, place: int) -> None:
+        self.said.append(("stored output", place))
+
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         self.said.append(("pictures", cell))
 

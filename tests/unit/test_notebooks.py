@@ -387,6 +387,25 @@ def test_a_script_in_percent_format_has_cells_and_keeps_its_text(tmp_path: Path,
     assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
 
 
+def test_a_header_is_kept_and_not_read(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    bomb = "".join(f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n" for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True))
+    text = f"---\na: &a [1]\n{bomb}jupyter:\n  x: *m\n---\n\n{MARKDOWN}"
+    path = tmp_path / "it.md"
+    path.write_text(text)
+    it = bench(path)
+    assert len(it.records()) == 4
+    it.happen(*again(2, 1, "x = 2"))
+    it.notebook.save()
+    assert path.read_text() == text.replace("x = 1", "x = 2")
+
+
+def test_a_script_with_very_many_cells_is_a_sentence(tmp_path: Path) -> None:
+    for name, text in (("a.py", "# %%\n" * 6_000), ("b.md", "```python\n```\n" * 6_000), ("c.md", "x" * 3_000_000)):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(CannotOpen, match=f"{name} is too large to be shown as cells. --load="):
+            read_notebook(tmp_path / name)
+
+
 def test_a_plain_script_is_one_cell(tmp_path: Path, bench: Callable[..., Bench]) -> None:
     path = tmp_path / "it.py"
     path.write_text("import os\r\n\r\n\r\n# a comment\r\nprint(1)", newline="")
@@ -486,8 +505,10 @@ def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(tmp_path: Path, 
 def test_long_outputs_are_shown_in_part(tmp_path: Path) -> None:
     cell = {"outputs": [{"output_type": "stream", "text": "x" * 3_000_000}, *({"output_type": "stream", "text": "y"} for _ in range(1_000))]}
     shown = list(outputs_of(cell))
+    assert len(shown) == 2
     assert sum(len(output.text) for output in shown) < 1_100_000
-    assert "2,000,000 characters are left out here" in shown[0].text
+    assert "characters are left out here" in shown[0].text
+    assert len("".join(output.text for output in outputs_of(cell, whole=True))) == 3_001_000
     assert shown[-1].text == "… 801 more outputs are in the file\n"
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import cell_entry, place_entry, question_entry
+from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.values import TracebackFrame
@@ -15,14 +14,9 @@ from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.agent_cells import AgentCells
 from mahtab_tui.tui.panes.transcript.answers import AnswerEntries
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, NotebookWords, Question
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
-
-WORDS = 20_000
-"""Characters of a notebook's cell that are drawn as Markdown: more would block the screen."""
-
-_TICKS = re.compile("`+")
 
 
 class Transcript:
@@ -48,6 +42,8 @@ class Transcript:
         """Names of hidden entries; more of a hidden answer may still come."""
         self._shown_plan: Note | None = None
         """The entry of the plan, which shows its progress."""
+        self.opened: Entry | None = None
+        """The first entry of a notebook, while its cells are all that came since: it is read from its beginning."""
         self._places: dict[int, Cell] = {}
         """The cells of code of the notebook, by their places."""
         self._memory = OutputMemory()
@@ -122,6 +118,8 @@ class Transcript:
         return self._positions[entry]
 
     def append(self, entry: Entry) -> None:
+        if not entry.key.startswith("place "):
+            self.opened = None
         last = self.entries[-1] if self.entries else None
         entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
         entry.joined = entry.joined and last is not None and last.ends_with_bar
@@ -343,24 +341,26 @@ class Transcript:
             if entry.key.startswith("place ") and not entry.left_out:
                 entry.left_out = "replaced"
                 self.touch(entry)
-        self.append(Note(level="info", text=record.text))
+        opened = Note(level="info", text=record.text)
+        self.append(opened)
+        self.opened = opened
 
     def _notebook_cell(self, record: records.NotebookCell) -> None:
-        key = place_entry(record.place)
-        if record.kind == "code":
-            cell = self._places[record.place] = Cell(party="notebook", person=True, code=record.text, place=record.place, key=key)
-            self.append(cell)
-        else:
-            self.append(NotebookWords(party="", named=False, source=notebook_words(record), place=record.place, key=key))
+        from mahtab_tui.tui.panes.transcript.notebook_entries import entry_of
+
+        entry = entry_of(record)
+        self.append(entry)
+        if isinstance(entry, Cell):
+            self._places[record.place] = entry
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        if (cell := self._places.get(record.place)) is None or cell not in self._positions:
-            return
-        if record.mime:
-            cell.output.show(record.text, record.mime, record.data)
-        else:
-            cell.output.feed(record.kind, record.text)
-        self._lengthened(cell)
+        from mahtab_tui.tui.panes.transcript.notebook_entries import add_output
+
+        if (cell := self._places.get(record.place)) is not None and cell in self._positions:
+            add_output(cell, record)
+            self._lengthened(cell)
+            for shortened in self._memory.ended(cell):
+                self.touch(shortened)
 
     # The program itself
 
@@ -377,17 +377,6 @@ def plan_text(plan: records.Plan) -> str:
     what = {"proposed": "/plan run does it, /plan edit changes it", "stopped": "stopped; /plan run goes on", "done": "done"}.get(plan.state, "runs")
     lines = [f"{'☑' if place < plan.done else '☐'} {step}" for place, step in enumerate(plan.steps)]
     return "\n".join([f"Plan · {plan.done} of {len(plan.steps)} steps done · {what}", *lines])
-
-
-def notebook_words(record: records.NotebookCell) -> str:
-    """Return a notebook's cell that is no code as Markdown, cut to `WORDS` characters."""
-    text = record.text[:WORDS]
-    if (left_out := len(record.text) - WORDS) > 0:
-        text += f"\n\n… {left_out:,} characters left out"
-    if record.kind == "markdown":
-        return text
-    fence = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:

@@ -48,7 +48,7 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-explain": has_error,
     "entry-frames": has_error,
     "entry-traceback": has_error,
-    "entry-mention": has_pictures,
+    "entry-mention": lambda entry: has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None,
 }
 """For commands that do not apply to every entry: whether one applies."""
 

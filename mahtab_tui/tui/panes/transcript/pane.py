@@ -120,7 +120,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_mention(self) -> None:
         """Ask about the cell's pictures."""
         entry = self.marker.marked
-        if isinstance(entry, Cell) and has_pictures(entry):
+        if isinstance(entry, Cell) and has_pictures(entry) and entry.number is not None:
             self._port.mention(f"@cell:{entry.number}")
         else:
             self._refuse("This entry has no picture.")
@@ -198,14 +198,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_open_entry(self) -> None:
         """Show the cell's pictures, traceback, or whole output on a screen of its own."""
         entry = self.marker.marked
-        if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
+        if not isinstance(entry, Cell) or not len(entry.output) or (number := entry.place if entry.number is None else entry.number) is None:
             self._refuse("This entry has no output.")
             return
         pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, DisplayLine) and line.mime in PICTURES]
         if pictures and not entry.output.left_out:
-            self._port.open_pictures(entry.number, pictures)
+            self._port.open_pictures(number, pictures)
         elif entry.frames and not entry.output.left_out:
             self.action_open_frames()
+        elif entry.number is None:
+            self._port.open_stored_output(number)
         elif not entry.status:
             self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, NotebookWords, Question
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
@@ -15,7 +15,7 @@ def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:
     """
     if isinstance(entry, Cell):
         return entry if entry.number is not None else None
-    if isinstance(entry, Note) or entry not in entries:
+    if isinstance(entry, Note | NotebookWords) or entry not in entries:
         return None
     ran = list(_cells_of_answer(entries, entries.index(entry)))
     return next((cell for cell in ran if not cell.undone), ran[0] if ran else None)

@@ -113,6 +113,7 @@ class Viewport:
         self.top = window.place_of(len(self) - self.page)
         if (beginning := self._beginning(window)) is not None:
             self.top = min(self.top, beginning)
+            window.measure_down(self.top, self.page)
 
     def _pin(self, window: Window) -> None:
         """Lay out the pinned entries."""
@@ -121,9 +122,16 @@ class Viewport:
         self.pinned = pinned_rows(rows, self.height // PINNED_SHARE, window.width, self._palette)
 
     def _beginning(self, window: Window) -> RowPosition | None:
-        """Return the start of a long text at the end, such as help, until the user has scrolled in it. Include the code before it if it is short."""
+        """Return the start of a notebook or of a long text at the end, such as help, until the user has scrolled in it.
+
+        Include the code before a text if it is short.
+        """
         last = len(self.transcript.entries) - 1
-        if last < 0 or self.transcript.entries[last] is self._read or (row := window.rows(last).reading) is None:
+        if last < 0 or self.transcript.entries[last] is self._read:
+            return None
+        if self.transcript.opened is not None:
+            return RowPosition(self.transcript.position(self.transcript.opened), 0)
+        if (row := window.rows(last).reading) is None:
             return None
         return RowPosition(last, row if row > self.page // 2 else 0)
 

@@ -1,0 +1,160 @@
+"""The cells of a notebook in the transcript: drawn as what has not run, and run from there."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell
+from tests.hostile import HOSTILE as HOSTILE_TEXTS
+from tests.notebooks import PIXEL
+from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
+from tests.tui.transcript_app import SIZE, cell, record, shown
+
+HOSTILE = "\n".join(HOSTILE_TEXTS)
+TABLE = "<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>pear</td></tr></tbody></table><script>x</script>"
+
+
+def notebook(first: int = 1) -> list[Record]:
+    return [
+        records.NotebookFile("a.ipynb: cells 1 to 4", file="/a.ipynb", digest="d", first=first, cells=4),
+        records.NotebookCell("# Title\n\nwith *words*", place=first, kind="markdown"),
+        records.NotebookCell("x = 1", place=first + 1, kind="code"),
+        records.NotebookOutput("stored\n", place=first + 1),
+        records.NotebookOutput("<table>\n", place=first + 1, kind="display", mime="text/html", data=TABLE),
+        records.NotebookCell("plot()", place=first + 2, kind="code"),
+        records.NotebookOutput("<Figure>\n", place=first + 2, kind="display", mime="image/png", data=PIXEL),
+        records.NotebookCell("raw ``` text", place=first + 3, kind="raw"),
+    ]
+
+
+def text(app: KeysApp) -> str:
+    return "\n".join(shown(app.pane))
+
+
+async def test_cells_are_shown_with_what_is_stored_and_said_not_to_have_run() -> None:
+    async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        drawn = text(app)
+        assert drawn.count("not run") == 2
+        for words in ("Title", "with words", "Cell 2 · notebook", "stored", "pear", "raw ``` text"):
+            assert words in drawn
+        assert "script" not in drawn
+        app.pane.fold(
+            [
+                record(tags.USER_REPL_IN, "x = 1", cell=7, party="you", place=2),
+                record(tags.USER_REPL_OUT, "new\n", cell=7, status="ok", duration=0.1, place=2),
+            ]
+        )
+        await press(pilot, "home")
+        assert "ran as In 7" in text(app)
+        assert "In 7 · you · cell 2 of the notebook" in text(app)
+
+
+async def test_a_long_notebook_is_read_from_its_beginning_until_something_happens() -> None:
+    many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
+    async with KeysApp([*cell(1, "before"), *notebook(), *many]).run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert "a.ipynb: cells 1 to 4" in shown(app.pane)[2]
+        app.pane.focus()
+        await press(pilot, "end")
+        assert "cell_79" in text(app)
+        await press(pilot, "home")
+        assert "before" in text(app)
+        app.pane.fold([])
+        await pilot.pause()
+        assert "before" in text(app)
+        await press(pilot, "end")
+        app.pane.fold(cell(2, "after"))
+        await pilot.pause()
+        assert "after" in text(app)
+
+
+async def test_what_happens_after_a_notebook_was_opened_is_followed() -> None:
+    many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
+    async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.fold(cell(2, "after"))
+        await pilot.pause()
+        assert "after" in text(app)
+
+
+async def test_a_cell_is_run_edited_and_looked_at_from_its_menu() -> None:
+    async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "up")
+        assert marked(app) == "plot()"
+        await press(pilot, "alt+r", "enter")
+        assert {"entry-run-to", "entry-run-all", "entry-edit", "entry-hide", "entry-open"} <= offered(app)
+        assert not {"entry-replace", "entry-undo", "entry-branch", "entry-mention", "entry-explain"} & offered(app)
+        for keys in (["u", "enter"], ["enter", "U", "enter"], ["enter", "e"], ["enter", "r", "enter"], ["enter", "m"], ["enter", "o"]):
+            await press(pilot, *keys)
+        await press(pilot, "up", "enter", "o")
+        assert app.said == [
+            ("place", 3, "plot()"),
+            ("up to", 3),
+            ("up to", None),
+            ("replace", "python", "plot()", "place 3"),
+            ("place", 3, "plot()"),
+            ("hide", "place 3", True),
+            ("pictures", 3),
+            ("stored output", 2),
+        ]
+
+
+async def test_words_of_a_notebook_can_be_run_up_to_and_nothing_else() -> None:
+    async with KeysApp(notebook()).run_test(size=(100, 45)) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "up", "up", "up", "enter")
+        assert marked(app) == "# Title\n\nwith *words*"
+        assert not {"entry-edit", "entry-again", "entry-undo", "entry-branch", "entry-open"} & offered(app)
+        await press(pilot, "u", "enter", "alt+r")
+        assert app.said == [("up to", 1), ("refused", "Only code and questions can be run again.")]
+
+
+async def test_a_run_of_a_cell_is_run_and_edited_as_that_cell() -> None:
+    ran = [record(tags.USER_REPL_IN, "x = 5", cell=7, party="you", place=2), record(tags.USER_REPL_OUT, "", cell=7, status="ok", place=2)]
+    async with KeysApp([*notebook(), *ran]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "alt+r", "enter", "e")
+        assert app.said == [("place", 2, "x = 5"), ("replace", "python", "x = 5", "place 2")]
+
+
+async def test_a_file_that_is_read_again_replaces_what_was_shown() -> None:
+    async with KeysApp([*notebook(), *cell(1), *notebook(first=5)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        entries = [entry for entry in app.pane.viewport.transcript.entries if entry.key]
+        assert [entry.left_out for entry in entries] == ["replaced"] * 4 + [""] * 5
+        app.pane.clear()
+        app.pane.fold([record(tags.USER_REPL_IN, "x", cell=9, party="you", place=2), records.NotebookOutput("late", place=6)])
+        assert isinstance(app.pane.viewport.transcript.entries[0], Cell)
+
+
+async def test_hostile_cells_are_text() -> None:
+    story: list[Record] = [records.NotebookFile(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)]
+    for place, kind in enumerate(("markdown", "code", "raw", "other"), 1):
+        story.append(records.NotebookCell(HOSTILE, place=place, kind=kind))
+    for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):
+        story.append(records.NotebookOutput(HOSTILE, place=2, kind="display" if mime else "traceback", mime=mime, data=HOSTILE))
+    async with KeysApp(story).run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        for key in ("home", "pagedown", "end"):
+            app.pane.focus()
+            await press(pilot, key)
+            assert not any(ord(character) < 32 or "\x7f" <= character < "\xa0" for row in shown(app.pane) for character in row)
