@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from typer.core import TyperGroup
 
 from mahtab_tui import __version__
 from mahtab_tui.cli.config import config_app
+from mahtab_tui.cli.kernels import kernels_app
 from mahtab_tui.cli.mcp import mcp_app
 from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
@@ -42,6 +44,7 @@ app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
 app.add_typer(sessions_app, name="sessions")
+app.add_typer(kernels_app, name="kernels")
 Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
 
 CELLS = (".ipynb", ".py", ".md")
@@ -151,7 +154,7 @@ def screen(
     except NoTerminal as error:
         fail(str(error))
     from mahtab_tui.kernel.base import KernelError
-    from mahtab_tui.session.beginning import process_kernel
+    from mahtab_tui.session.beginning import kernel_at, process_kernel
     from mahtab_tui.store.namespaces import keep_place
     from mahtab_tui.store.resume import NoSession, new_store
     from mahtab_tui.tui.open import open_screen
@@ -194,6 +197,7 @@ def screen(
 
             opened = notebook_of(past)
         keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+        held = store.session if store.claim is not None else ""
         waiting = None
         if resume or continue_:
             from mahtab_tui.cli.resume import attach
@@ -202,7 +206,7 @@ def screen(
         try:
             closed = open_screen(
                 settings,
-                process_kernel(settings, keep, session=store.session if store.claim is not None else "", waiting=waiting),
+                process_kernel(settings, keep, session=held, waiting=waiting),
                 store=store,
                 name=name,
                 past=past,
@@ -211,6 +215,7 @@ def screen(
                 moved=moved,
                 files=files,
                 notebook=opened,
+                make_kernel=partial(kernel_at, settings, keep, held),
             )
         except KernelError as error:
             fail(str(error))

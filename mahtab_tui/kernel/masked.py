@@ -10,7 +10,7 @@ from typing import Any
 from mahtab_tui.bus.covering import covered
 from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import SecretSpan
-from mahtab_tui.kernel.base import Kernel, KernelHost, KernelInfo, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, KernelInfo, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, PrivateUse, Variable
@@ -22,9 +22,24 @@ class MaskedKernel:
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
         self._secrets = secrets
+        self._host: KernelHost = NoHost()
+        self._size = (80, 24)
 
     def start(self, host: KernelHost) -> None:
+        self._host = host
         self.inner.start(host)
+
+    def exchange(self, new: Kernel, text: str) -> None:
+        """Start another kernel and end this one. text: tells of it. Raises `KernelError`, and then keeps the old one."""
+        new.set_size(*self._size)
+        try:
+            new.start(self._host)
+        except KernelError:
+            self._host.kernel_state(self.info(), "")
+            raise
+        old, self.inner = self.inner, new
+        old.close()
+        self._host.kernel_state(self.info(), text)
 
     def execute(
         self,
@@ -85,6 +100,7 @@ class MaskedKernel:
         return self.inner.installed(module, load=load)
 
     def set_size(self, columns: int, lines: int) -> None:
+        self._size = (columns, lines)
         self.inner.set_size(columns, lines)
 
     def set_reload(self, on: bool) -> None:

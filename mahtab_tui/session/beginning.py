@@ -22,7 +22,7 @@ def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session
     session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so.
     """
     return ProcessKernel(
-        settings.python,
+        settings.python if settings.kernel is None else None,  # the setting names an interpreter of this machine
         startup=startup_code(there=settings.kernel is not None),
         reload=settings.reload,
         undo_steps=settings.undo_steps,
@@ -30,6 +30,18 @@ def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session
         keep=keep,
         place=_place(settings, session, waiting),
     )
+
+
+def kernel_at(settings: Settings, keep: KeepPlace | None, session: str, address: str) -> Kernel:
+    """Create a kernel of a session at another place. address: as for ``--kernel``; empty for this machine. Raises `KernelError`."""
+    return process_kernel(settings.model_copy(update={"kernel": address or None}), keep, session=session)
+
+
+def check_address(address: str) -> None:
+    """Raise `KernelError` if this is no address of a kernel."""
+    from mahtab_tui.kernel.elsewhere.address import parse
+
+    parse(address)
 
 
 class HereAndHeld(Here):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.private_names import PrivateNames
@@ -17,10 +18,18 @@ _PATIENCE = 5.0
 """Seconds to wait for the variables to be written."""
 
 
+MakeKernel = Callable[[str], Kernel]
+"""Creates a kernel at an address; empty for this machine. Raises `KernelError`."""
+
+
 class KernelControl:
     """Methods return at once."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, cells: Cells, keeping: Keeping, undo: Undo, private: PrivateNames) -> None:
+    def __init__(
+        self, log: logging.Logger, kernel: MaskedKernel, make: MakeKernel | None, cells: Cells, keeping: Keeping, undo: Undo, private: PrivateNames
+    ) -> None:
+        """make: creates a kernel at another place; None if this one stays where it is."""
+        self._make = make
         self._log = log
         self._kernel = kernel
         self._cells = cells
@@ -52,6 +61,20 @@ class KernelControl:
             self._keeping.begin()
 
         self._on_thread("The interpreter stays as it was", work)
+
+    def move(self, address: str) -> None:
+        """Go on with a kernel at another place; empty for this machine. What was saved there of this session comes back."""
+
+        def work() -> None:
+            if self._make is None:
+                raise KernelError("The kernel of this session belongs to another program.")
+            new = self._make(address)
+            self._keeping.save(_PATIENCE)
+            self._kernel.exchange(new, f"The kernel runs on {address or 'this machine'} now: its namespace is empty, but for what comes back.")
+            self._cells.forget()
+            self._keeping.begin()
+
+        self._on_thread("The kernel stays where it is", work)
 
     def change_directory(self, path: str) -> None:
         def work() -> None:

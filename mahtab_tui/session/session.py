@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.hooks import Hooks
-    from mahtab_tui.session.kernel_control import KernelControl
+    from mahtab_tui.session.kernel_control import KernelControl, MakeKernel
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.plans import Plans
@@ -79,11 +79,12 @@ class Session:
         past: Sequence[Record] = (),
         files: Sequence[DataFile] = (),
         notebook: NotebookFile | None = None,
+        make_kernel: MakeKernel | None = None,
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
         """past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
-        notebook: a file whose cells are shown and can be run.
+        notebook: a file whose cells are shown and can be run. make_kernel: creates a kernel at another place, if this one may be left.
 
         by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
         and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
@@ -101,7 +102,8 @@ class Session:
         self.log.addFilter(MaskingFilter(self.secrets))
         prompt.resume(past, same_kernel=kernel.waited)
         self.broadcast = Broadcast()
-        self.kernel: Kernel = MaskedKernel(kernel, self.secrets)
+        self.kernel = MaskedKernel(kernel, self.secrets)
+        self._make_kernel = make_kernel
         self.private = PrivateNames(self.log, self.kernel, self.secrets, prompt.left_out, past)
         self.log.addHandler(self.private)
         self.profile = Profile(self.log, settings, name)
@@ -304,7 +306,7 @@ class Session:
         """What the user does with the kernel itself; loaded when it is first wanted."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(self.log, self.kernel, self.cells, self.keeping, self.undo, self.private)
+        return KernelControl(self.log, self.kernel, self._make_kernel, self.cells, self.keeping, self.undo, self.private)
 
     # Settings
 

@@ -1,4 +1,4 @@
-"""What the user last chose on the screen, kept for the next start: theme, sizes of panes, models."""
+"""What the user last chose on the screen, kept for the next start: theme, sizes of panes, models, kernels elsewhere."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from mahtab_tui.tui.layout import PaneLayout
 
 _MODELS = 12
 """Models that are remembered."""
+_KERNELS = 12
+"""Addresses of kernels that are remembered."""
 
 
 class Choices(BaseModel):
@@ -23,6 +25,8 @@ class Choices(BaseModel):
     layout: PaneLayout = Field(default_factory=PaneLayout)
     models: tuple[str, ...] = ()
     """Names, the most recent first."""
+    kernels: tuple[str, ...] = ()
+    """Addresses, the most recent first."""
 
     @staticmethod
     def path() -> Path:
@@ -39,6 +43,10 @@ class Choices(BaseModel):
     def remember_model(self, name: str) -> None:
         """Note that a model is used."""
         self.models = (name, *(other for other in self.models if other != name))[:_MODELS]
+
+    def remember_kernel(self, address: str) -> None:
+        """Note that a kernel elsewhere is used."""
+        self.kernels = (address, *(other for other in self.kernels if other != address))[:_KERNELS]
 
     def save(self) -> None:
         """Save them, unless the folder cannot be written to."""

@@ -31,6 +31,7 @@ from mahtab_tui.tui.thread_failures import thread_failures_told
 
 if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.session.kernel_control import MakeKernel
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import RunningSession
@@ -96,19 +97,23 @@ def open_screen(
     no_trace: bool = False,
     files: Sequence[DataFile] = (),
     notebook: NotebookFile | None = None,
+    make_kernel: MakeKernel | None = None,
 ) -> Closed:
     """Show the screen until the user leaves. Raises `NoTerminal`.
 
     claim: the right to write the session. collector: for a process of our own. moved: a sentence that says that the folder was deleted, and which
     one is used instead. namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the session anywhere.
     files: become variables. notebook: its cells are shown.
+    make_kernel: creates a kernel at another place.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()
     named = name or Path.cwd().name
-    session = Session(settings, kernel, face, store=store, name=named, past=past, files=files, notebook=notebook, no_trace=no_trace)
+    session = Session(
+        settings, kernel, face, store=store, name=named, past=past, files=files, notebook=notebook, make_kernel=make_kernel, no_trace=no_trace
+    )
     project = Path.cwd()
     sharing = Sharing(session, project)
     history = History(home_folder() / "history.db", str(project), session.secrets.mask, no_trace=no_trace)

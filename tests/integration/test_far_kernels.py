@@ -18,6 +18,7 @@ from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.elsewhere import wire
 from mahtab_tui.kernel.elsewhere.address import parse
 from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.elsewhere.transport import clean_up
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
@@ -95,7 +96,7 @@ def test_variables_are_kept_there_under_a_key_of_their_own(road: Road, tmp_path:
     assert cells.kernel.keep((), (), 60.0).error == ""
     cells.kernel.close()
     assert list(above.iterdir()) == []
-    there = road.home / ".mahtab" / "namespaces" / "session-1"
+    there = road.home / ".mahtab" / "elsewhere" / "session-1"
     assert place.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
     again = road.kernel(keep=place)
     assert listed(again).files
@@ -303,3 +304,19 @@ def test_a_dead_host_leaves_a_station_that_ends_by_itself(road: Road, tmp_path: 
     os.kill(road.wires()[-1], signal.SIGKILL)
     (road.folder / "refuse").touch()
     wait_for(lambda: not alive(pid))
+
+
+def test_nothing_is_left_after_cleaning(road: Road, tmp_path: Path) -> None:
+    above = tmp_path / "namespaces"
+    above.mkdir(mode=0o700)
+    cells = road.kernel(keep=KeepPlace(str(above / "session-1"), os.urandom(32).hex(), 100))
+    cells.text("x = 1")
+    assert cells.kernel.keep((), (), 60.0).error == ""
+    assert clean_up(road.address, lambda prompt, hidden: None) == (1, [])
+    assert cells.text("x") == "1\n"
+    road.close()
+    wait_for(lambda: road.sockets() == [])
+    kernels, removed = clean_up(road.address, lambda prompt, hidden: None)
+    assert kernels == 0
+    assert {str(road.home / ".cache" / "mahtab-tui"), str(road.home / ".mahtab" / "elsewhere")} <= set(removed)
+    assert [path for path in road.home.rglob("*") if path.is_file()] == []

@@ -11,6 +11,7 @@ from mahtab_tui.kernel.elsewhere.wire import FarProcess
 from mahtab_tui.kernel.launch import screen_variables
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.wire_state import Wire
+from mahtab_tui.kernel.worker.far.cleaning import KEPT
 
 
 class Elsewhere:
@@ -42,7 +43,7 @@ class Elsewhere:
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
         """In the home folder there, with a key of its own: the user's key stays here."""
         key = hmac.new(bytes.fromhex(place.key), self._address.text.encode(errors="surrogateescape"), "sha256")
-        folder = f"~/.mahtab/namespaces/{PurePath(place.folder).name}"
+        folder = f"{KEPT}/{PurePath(place.folder).name}"
         return {"folder": folder, "key": key.hexdigest(), "megabytes": place.megabytes, "cloudpickle": ""}
 
     def may_be_kept(self, place: KeepPlace) -> bool:

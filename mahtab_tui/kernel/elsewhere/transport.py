@@ -119,6 +119,7 @@ class Transport:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
                 raise NotThere(f"{self._address.label} was reached, but {str(answer['error'])[:200]}.")
+            self.answer = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise KernelError(f"{self._address.label} does not speak as a kernel does.") from None
@@ -181,3 +182,13 @@ class Transport:
                 poll.unregister(self.stderr)
             if descriptor in ready:
                 return
+
+
+def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
+    """Remove what was left on another machine; returns how many kernels are there, which prevent it, and the folders removed. Raises `KernelError`."""
+    transport = Transport(address, {"clean": True}, ask)
+    transport.close()
+    try:
+        return int(transport.answer["kernels"]), [str(folder)[:1000] for folder in transport.answer["removed"]]
+    except (KeyError, TypeError, ValueError):
+        raise KernelError(f"{address.label} does not say what it has removed.") from None

@@ -201,6 +201,20 @@ def choose_python(work: Workspace, path: str) -> None:
     _with_value(work, path, "Interpreter or virtual environment", work.session.kernel_control.activate, work.session.kernel.info().executable)
 
 
+@slash_command(
+    "kernel",
+    "Kernel…",
+    "Choose where the kernel runs: here, over ssh, in a container; its variables stay there",
+    "Session",
+    slash="kernel",
+    argument="ADDRESS",
+)
+def choose_kernel(work: Workspace, address: str) -> None:
+    from mahtab_tui.tui.kernel_choices import choose_kernel
+
+    choose_kernel(work, address)
+
+
 @slash_command("directory", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH")
 def change_directory(work: Workspace, path: str) -> None:
     _with_value(work, path, "Working directory", work.session.kernel_control.change_directory, work.session.kernel.info().cwd)
@@ -363,6 +377,7 @@ KERNEL = (
     kill_kernel,
     choose_model,
     choose_python,
+    choose_kernel,
     change_directory,
 )
 AGENTS = (agents, pause_agent, disconnect_agent)

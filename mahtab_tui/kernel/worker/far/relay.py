@@ -19,6 +19,11 @@ def main(place: str, above: str) -> None:
     """Connect the wire with the session's station; start the station if the host says so. place: our files. above: the folder of all files."""
     asked = json.loads(_line(0))
     os.chdir(above)  # because a socket's path may only be short
+    if "clean" in asked:
+        from .cleaning import clean
+
+        os.write(1, json.dumps({"received": 0, **clean(above)}).encode() + b"\n")
+        return
     name = f"{asked['session']}.sock"
     if "start" in asked:
         station = _start(name, place, asked)

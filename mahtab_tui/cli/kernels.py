@@ -1,0 +1,42 @@
+"""``mahtab-tui kernels`` cleans up on other machines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mahtab_tui.cli.printing import fail, say
+
+kernels_app = typer.Typer(help="Kernels on other machines: remove what was left there.", no_args_is_help=True)
+
+
+@kernels_app.callback()
+def kernels() -> None:
+    """Kernels on other machines: remove what was left there."""
+
+
+@kernels_app.command()
+def clean(
+    address: Annotated[str, typer.Argument(help="As for --kernel: ssh://HOST, or command: and a program that runs Python")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+) -> None:
+    """Remove the files and the saved variables that sessions have left on another machine. Exit codes: 0 removed, 1 not removed."""
+    from mahtab_tui.bus.sanitize import one_line
+    from mahtab_tui.kernel.base import KernelError
+    from mahtab_tui.kernel.elsewhere.address import parse
+    from mahtab_tui.kernel.elsewhere.transport import clean_up
+
+    def ask(prompt: str, hidden: bool) -> str | None:
+        return str(typer.prompt(one_line(prompt), hide_input=hidden, err=True))
+
+    try:
+        place = parse(address)
+        if not yes:
+            typer.confirm(f"Remove mahtab-tui's files and the variables that it has saved on {one_line(place.label)}?", abort=True)
+        kernels, removed = clean_up(place, ask)
+    except KernelError as error:
+        fail(str(error), 1)
+    if kernels:
+        fail(f"{kernels} kernels are there. Leave their sessions first, or wait until they end.", 1)
+    say(f"Removed: {', '.join(map(one_line, removed))}.")

@@ -1,0 +1,38 @@
+"""Removes what sessions have left on this machine, where they were elsewhere: our files, and the variables that were kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from typing import Any
+
+KEPT = "~/.mahtab/elsewhere"
+"""Where variables of sessions on other machines are kept."""
+
+
+def clean(above: str) -> dict[str, Any]:
+    """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how many kernels there are, and the folders removed."""
+    other = os.path.join(tempfile.gettempdir(), f"mahtab-tui-{os.getuid()}")
+    folders = [folder for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT))) if _is_ours(folder)]
+    kernels = sum(_is_alive(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".sock"))
+    if kernels:
+        return {"kernels": kernels, "removed": []}
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
+
+
+def _is_ours(folder: str) -> bool:
+    return os.path.isdir(folder) and not os.path.islink(folder) and os.stat(folder).st_uid == os.getuid()
+
+
+def _is_alive(folder: str, name: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        os.chdir(folder)  # because a socket's path may only be short
+        try:
+            asking.connect(name)
+        except OSError:
+            return False
+    return True
