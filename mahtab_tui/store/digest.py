@@ -32,6 +32,7 @@ RECORDS = 1 << 20
 """Records of one session that can be in the index; its rows are numbered by session and record."""
 STEP = 100
 """Records to read in one transaction, so that others can write in between."""
+_NOTHING = "Nothing of this session is saved yet, so it has no title."
 _ABOUT = 0
 """The place of a session's own row, before those of its records."""
 _OUTPUT, _INPUT = 4_000, 100_000
@@ -112,12 +113,11 @@ class Digest:
         self._connection = connection
         self._session = session
         connection.execute("insert or ignore into digest (session) values (?)", (session,))
-        row = connection.execute("select number, upto, records, title from digest where session = ?", (session,)).fetchone()
+        row = connection.execute("select number, upto, records from digest where session = ?", (session,)).fetchone()
         self._number: int = row[0]
         self._upto: int | None = row[1]
         """The number of the last record that was read; None until the session itself is in the index."""
         self._records: int = row[2]
-        self._title = restored(row[3])
         project = connection.execute("select project from session where id = ?", (session,)).fetchone()
         self._folder = folder_word("" if project is None else restored(project[0]))
         (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
@@ -142,7 +142,7 @@ class Digest:
             self.behind = True
             return
         self._upto, self._records = number, self._records + 1
-        if isinstance(record, records.UserChat) and not self._title:
+        if isinstance(record, records.UserChat) and not self._title():
             self.rename(title_of(record.text))
         if record is not None and self._records < RECORDS and (found := words_of(record)).strip():
             self._say(self._records, found)
@@ -151,7 +151,6 @@ class Digest:
         """Change the title."""
         before = self._about()
         self._connection.execute("update digest set title = ? where session = ?", (stored(title), self._session))
-        self._title = title
         if self._upto is not None and self._indexes:
             self._unsay(Place(self._number, _ABOUT).row, before)
             self._say(_ABOUT, self._about())
@@ -191,7 +190,12 @@ class Digest:
 
     def _about(self) -> str:
         row = self._connection.execute("select id, name, project from session where id = ?", (self._session,)).fetchone()
-        return words(" ".join((*map(restored, row or ()), self._title)))
+        return words(" ".join((*map(restored, row or ()), self._title())))
+
+    def _title(self) -> str:
+        """Return the title as it is now: another connection may have changed it."""
+        row = self._connection.execute("select title from digest where session = ?", (self._session,)).fetchone()
+        return "" if row is None else restored(row[0])
 
     def _say_about(self) -> None:
         """Put the session itself into the index."""
@@ -225,7 +229,8 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         while waiting and time.monotonic() < ends_at:
             began = time.monotonic()
             with transaction(connection):
-                more = Digest(connection, waiting[0]).read_step()
+                there = connection.execute("select 1 from session where id = ?", waiting[:1]).fetchone()  # it may have been deleted meanwhile
+                more = there is not None and Digest(connection, waiting[0]).read_step()
             if not more:
                 del waiting[0]
             if pause:
@@ -258,6 +263,10 @@ def make_anew(path: Path) -> None:
 
 
 def rename_session(path: Path, session: str, title: str) -> None:
-    """Give a session a title; an empty one goes back to its first question. Raises `StoreError`."""
+    """Give a session a title. Raises `StoreError`, also if there is no such session."""
+    if not path.exists():
+        raise StoreError(_NOTHING)
     with opened(path) as connection, transaction(connection):
+        if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
+            raise StoreError(_NOTHING)
         Digest(connection, session).rename(title_of(title))

@@ -160,6 +160,32 @@ def test_the_title_is_the_first_questions_first_line_until_it_is_renamed(path: P
     assert list_sessions(path)[0].title == "Profits"
 
 
+def test_a_title_that_was_given_while_the_session_is_open_stays(path: Path) -> None:
+    store = SqliteStore(path, "s", name="n", project="/p")
+    with pytest.raises(StoreError, match="Nothing of this session is saved yet"):
+        rename_session(path, "s", "Early")
+    store.append(cell(1, "first = 1")[0])
+    with pytest.raises(StoreError, match="Nothing of this session is saved yet"):
+        rename_session(path, "other", "Other")
+    rename_session(path, "s", "Mine")
+    store.append(question("A question?"))
+    store.close()
+    assert list_sessions(path)[0].title == "Mine"
+    assert (found(path, "mine"), found(path, "question")) == (["s"], ["s"])
+    delete_session(path, "s")
+    assert index_rows(path) == 0
+
+
+def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(path, "s", question("apples"))
+    without_digests(path)
+    monkeypatch.setattr("mahtab_tui.store.digest.behind", lambda connection: ["gone", "s"])
+    assert catch_up(path, 60.0) == 0
+    connection = sqlite3.connect(path)
+    assert connection.execute("select session from digest").fetchall() == [("s",)]
+    connection.close()
+
+
 def test_a_session_without_questions_is_called_by_its_first_cell(path: Path) -> None:
     save(path, "s", *cell(1, "first = 1"), *cell(2, "second = 2"))
     assert list_sessions(path)[0].heading == "first = 1"

@@ -20,6 +20,7 @@ COMMANDS: tuple[Command, ...] = (
     session_commands.compact,
     session_commands.export,
     session_commands.sessions,
+    session_commands.rename,
     *session_commands.NOTEBOOK,
     session_commands.clear,
     *pane_commands.COMMANDS,

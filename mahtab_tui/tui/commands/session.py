@@ -358,6 +358,13 @@ def save(work: Workspace, typed: str) -> None:
         save_notebook(work.app, work.session, work.session.notebook, typed)
 
 
+@slash_command("rename", "Rename session", "Change the title of this session in lists of sessions", "Session", slash="rename", argument="TITLE")
+def rename(work: Workspace, title: str) -> None:
+    from mahtab_tui.session.titles import rename_session
+
+    _with_value(work, title, "Title of this session", partial(rename_session, work.session), "")
+
+
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
 def clear(work: Workspace) -> None:
     work.panes.transcript.clear()

@@ -1,0 +1,29 @@
+"""The title of the running session."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.store.digest import rename_session as rename_saved
+from mahtab_tui.store.digest import title_of
+from mahtab_tui.store.resume import database
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+
+
+def rename_session(session: Session, title: str) -> None:
+    """Change the title on a thread; a notice tells how it went."""
+
+    def work() -> None:
+        try:
+            rename_saved(database(), session.branches.session, title)
+        except (StoreError, KernelError) as error:
+            session.notice(str(error), "warning")
+        else:
+            session.notice(f"This session is now called: {title_of(title)}")
+
+    threading.Thread(target=work, name="rename", daemon=True).start()
