@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.kernel.wire_state import Wire
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 from mahtab_tui.system.working_folder import existing_folder
 
@@ -107,6 +106,48 @@ class LocalProcess(NamedTuple):
 
     def wait(self, timeout: float | None = None) -> int:
         return self.child.wait(timeout)
+
+
+class WireState(NamedTuple):
+    """Whether the wire to a kernel elsewhere is there."""
+
+    connected: bool = True
+    next_try: float = 0.0
+    """When the next try to connect begins, in seconds since the epoch."""
+    why: str = ""
+    """Why it is not there, as a clause."""
+
+
+class Wire:
+    """The state of one kernel's wire. Its methods are called from threads of the wire's own."""
+
+    def __init__(self, place: str, tell: Callable[[str], None], call: Callable[[str, Mapping[str, Any]], Any]) -> None:
+        """place: where it leads. tell: says that the state has changed, with a sentence or none. call: `KernelHost.call`."""
+        self._place = place
+        self._tell = tell
+        self._call = call
+        self.state = WireState()
+
+    def changed(self, state: WireState) -> None:
+        """The wire is gone, is about to be tried again, or is back."""
+        before, self.state = self.state, state
+        text = ""
+        if state.connected:
+            text = f"The connection to {self._place} is back."
+        elif before.connected:
+            text = f"The connection to {self._place} is lost ({state.why}). The kernel goes on there, and what it prints is kept."
+        self._tell(text)
+
+    def ask(self, prompt: str, hidden: bool) -> str | None:
+        """Ask the user what the way there wants to know, and wait. hidden: it is a password. None if there is no answer."""
+        prompt = prompt.strip()
+        if "\n" in prompt:  # the input row has one line
+            self._tell(prompt)
+        try:
+            answer = self._call("input", {"prompt": prompt, "password": hidden})
+        except RuntimeError:  # nobody can answer
+            return None
+        return None if answer is None else str(answer)
 
 
 class Place(Protocol):

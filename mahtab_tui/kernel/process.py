@@ -12,11 +12,10 @@ from typing import Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.launch import Here, Place
+from mahtab_tui.kernel.launch import Here, Place, Wire, WireState
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.told import UndoAnswer, checked
 from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
-from mahtab_tui.kernel.wire_state import Wire, WireState
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import moved
 

@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.launch import Here, Place, Process, environment
+from mahtab_tui.kernel.launch import Here, Place, Process, Wire, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.kernel.wire_state import Wire
 from mahtab_tui.settings.model import Settings, home_folder
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import Any
 
 from mahtab_tui.kernel.elsewhere.address import Address
 from mahtab_tui.kernel.elsewhere.wire import FarProcess
-from mahtab_tui.kernel.launch import screen_variables
+from mahtab_tui.kernel.launch import Wire, screen_variables
 from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.kernel.wire_state import Wire
 from mahtab_tui.kernel.worker.far.cleaning import KEPT
 
 

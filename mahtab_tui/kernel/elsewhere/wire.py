@@ -19,8 +19,7 @@ from itertools import chain, repeat
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import Address
 from mahtab_tui.kernel.elsewhere.transport import NotThere, Transport
-from mahtab_tui.kernel.launch import BOOTSTRAP
-from mahtab_tui.kernel.wire_state import Wire, WireState
+from mahtab_tui.kernel.launch import BOOTSTRAP, Wire, WireState
 from mahtab_tui.kernel.worker.far.link import END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, Link, LinkError
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 

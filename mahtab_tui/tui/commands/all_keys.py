@@ -6,7 +6,6 @@ from mahtab_tui.tui.commands.calls import NODE_COMMANDS
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.inspector import INSPECTOR
 from mahtab_tui.tui.commands.output import OUTPUT
-from mahtab_tui.tui.commands.pane_command import PaneCommand
-from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import VARIABLE_COMMANDS, PaneCommand
 
 PANE_COMMANDS: tuple[PaneCommand, ...] = (*TRANSCRIPT_COMMANDS, *NODE_COMMANDS, *OUTPUT, *INSPECTOR, *VARIABLE_COMMANDS)

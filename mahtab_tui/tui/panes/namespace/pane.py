@@ -11,8 +11,7 @@ from textual.events import Click, Key
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import VARIABLE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
 from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
 from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows

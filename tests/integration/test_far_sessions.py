@@ -1,0 +1,77 @@
+"""Sessions whose kernel is on another machine: what belongs to which machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings.model import load_settings
+from tests.integration.far import Road
+from tests.integration.sessions import Opened, Watched
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
+    """A session whose kernel is elsewhere."""
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    store = Watched()
+    session = Session(
+        load_settings(model="demo", approval="auto"),
+        ProcessKernel(place=Elsewhere(road.address, 0.01)),
+        NoFace(),
+        store=store,
+        name="test",
+        make_kernel=lambda address: ProcessKernel(),
+    )
+    session.start()
+    yield Opened(session, store)
+    session.close()
+
+
+def test_a_text_of_another_machine_is_searched(far: Opened) -> None:
+    output = far.run("text = 'nothing here. ' * 500_000 + 'request 8 timed out'\nprint(rlm('Which requests timed out?', text))")
+    assert "request 8 timed out" in output.text
+
+
+def test_another_machine_names_no_file_of_this_one(far: Opened, project: Path) -> None:
+    (project / "mine.txt").write_text("a secret of this machine")
+    code = (
+        "from mahtab_worker.host import Host\n"
+        f"Host.call('rlm', {{'tree': '00000000', 'options': {{}}, 'query': 'x', 'file': {str(project / 'mine.txt')!r}, 'kind': 'text', "
+        "'parts': [], 'about': '', 'contexts': [], 'tools': [], 'yes': True})"
+    )
+    assert "The text of this search is not known" in far.run(code).text
+    assert (project / "mine.txt").exists()
+
+
+def test_another_machine_starts_no_program_here(far: Opened, project: Path) -> None:
+    code = f"from mahtab_worker.host import Host\nHost.call('terminal', {{'argv': ['touch', {str(project / 'made')!r}], 'cwd': '/'}})"
+    assert "A program that needs the terminal cannot run on" in far.run(code).text
+    assert not (project / "made").exists()
+
+
+def test_paths_in_questions_are_of_this_machine_and_that_is_said(far: Opened, project: Path) -> None:
+    (project / "here.txt").write_text("of this machine")
+    (chip,) = far.session.attachments.chips("what is in @here.txt")
+    assert "on this machine" in chip.size
+    assert "search_code, read_file and files that the person attaches are of the person's machine" in far.session.turns.surroundings()
+
+
+def test_the_kernel_moves_and_the_header_is_told(far: Opened) -> None:
+    far.run("x = 1")
+    place = far.session.kernel.info().place
+    far.session.kernel_control.move("")
+    wait_for(lambda: far.session.kernel.info().place == "" and far.session.kernel.info().state == "idle")
+    assert "NameError" in far.run("x").text
+    told = [record for record in far.store.records if isinstance(record, records.Kernel)]
+    assert {record.place for record in told} == {place, None}
+    assert any("The kernel runs on this machine now" in record.text for record in told)

@@ -1,0 +1,91 @@
+"""Kernels over a real ssh, with the system's client and a server on loopback."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.elsewhere.address import parse
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost
+from tests.ssh_server import SshServer, needs_sshd
+
+pytestmark = needs_sshd
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
+    server = SshServer(tmp_path)
+    monkeypatch.setenv("PATH", f"{server.client()}{os.pathsep}{os.environ['PATH']}")
+    # Files that are sent go to the folder of the test, not to the user's.
+    (tmp_path / "sshd_config").write_text((tmp_path / "sshd_config").read_text() + f"SetEnv XDG_CACHE_HOME={tmp_path / 'cache'}\n")
+    server.start()
+    yield server
+    server.close()
+
+
+def started(server: SshServer, **answers: str) -> Cells:
+    """A kernel over ssh. answers: to what is asked, by a word of the prompt."""
+    host = RecordingHost()
+
+    def answer(name: str, args: Mapping[str, Any]) -> str | None:
+        return next((text for word, text in answers.items() if word in args["prompt"]), None)
+
+    host.answer = answer
+    kernel = ProcessKernel(place=Elsewhere(parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"), 0.01))
+    kernel.start(host)
+    return Cells(kernel, host)
+
+
+def test_a_kernel_over_ssh_runs_cells_after_the_user_has_accepted_the_hosts_key(server: SshServer) -> None:
+    cells = started(server, authenticity="yes")
+    name, args = cells.host.calls.get_nowait()
+    assert (name, args["password"]) == ("input", False)
+    assert "fingerprint" in args["prompt"]
+    assert cells.text("import os; 'SSH_CONNECTION' in os.environ") == "True\n"
+    assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status == "interrupted"
+    cells.kernel.close()
+    again = started(server)
+    assert again.host.calls.empty()
+    again.kernel.close()
+
+
+def test_a_refused_key_of_the_host_is_a_sentence(server: SshServer) -> None:
+    with pytest.raises(KernelError, match="Host key verification failed"):
+        started(server, authenticity="no")
+
+
+def test_a_hosts_key_that_has_changed_is_refused(server: SshServer) -> None:
+    started(server, authenticity="yes").kernel.close()
+    server.new_host_key()
+    server.start()
+    with pytest.raises(KernelError, match="Host key verification failed"):
+        started(server, authenticity="yes")
+
+
+def test_a_passphrase_is_asked_for_hidden(server: SshServer) -> None:
+    server.new_user_key("locked", "open sesame")
+    config = server.folder / "config"
+    config.write_text(config.read_text().replace(f"{server.folder}/key", f"{server.folder}/locked") + "StrictHostKeyChecking no\n")
+    cells = started(server, passphrase="open sesame")
+    _, args = cells.host.calls.get_nowait()
+    assert args["password"]
+    cells.kernel.close()
+    with pytest.raises(KernelError, match="Permission denied"):
+        started(server, passphrase="wrong")
+    with pytest.raises(KernelError, match="Permission denied"):
+        started(server)
+
+
+def test_a_host_that_is_not_there_is_a_sentence(server: SshServer) -> None:
+    server.close()
+    with pytest.raises(KernelError, match="Connection refused"):
+        started(server)

@@ -1,0 +1,79 @@
+"""A real sshd on loopback with keys of its own, and a client that knows nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kernels import executable
+from tests.waiting import wait_for
+
+_SERVER = shutil.which("sshd") or (path if os.path.exists(path := "/usr/sbin/sshd") else None)
+needs_sshd = pytest.mark.skipif(_SERVER is None or shutil.which("ssh") is None, reason="needs sshd and ssh (Debian: openssh-server)")
+
+
+class SshServer:
+    """Runs until `close`. A client's configuration file stands for the user's ``~/.ssh``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.new_host_key()
+        self.new_user_key("key", "")
+        (folder / "config").write_text(
+            f"Host *\nIdentityFile {folder}/key\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\nGlobalKnownHostsFile none\n"
+        )
+        (folder / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/hostkey\nAuthorizedKeysFile {folder}/authorized\n"
+            f"StrictModes no\nPidFile {folder}/pid\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again with what its files say now."""
+        self.close()
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        assert _SERVER is not None
+        self._process = subprocess.Popen([_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", self.folder / "log"])
+        wait_for(self._answers)
+
+    def new_host_key(self) -> None:
+        """Replace the server's key."""
+        _key(self.folder / "hostkey", "")
+
+    def new_user_key(self, name: str, passphrase: str) -> None:
+        """Make a key that may log in."""
+        _key(self.folder / name, passphrase)
+        with (self.folder / "authorized").open("a") as authorized:
+            authorized.write((self.folder / f"{name}.pub").read_text())
+
+    def client(self) -> Path:
+        """A folder for the PATH, with an ssh that uses our configuration."""
+        place = self.folder / "bin"
+        place.mkdir(exist_ok=True)
+        executable(place / "ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/config "$@"\n')
+        return place
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        with socket.socket() as asking:
+            return asking.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def _key(path: Path, passphrase: str) -> None:
+    path.unlink(missing_ok=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", path], check=True)
