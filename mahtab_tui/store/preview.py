@@ -14,7 +14,7 @@ from mahtab_tui.store.reading import readable_record
 
 SHOWN = 300
 """Records that a preview shows."""
-LONGEST = 50_000
+LONGEST = 10_000
 """Characters of an output that it shows."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 

@@ -15,7 +15,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import database, finding
-from mahtab_tui.store.digest import STEP, catch_up, rename_session, words
+from mahtab_tui.store.digest import STEP, catch_up, make_anew, rename_session, words
 from mahtab_tui.store.finding import find_sessions
 from mahtab_tui.store.preview import preview
 from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions
@@ -278,6 +278,7 @@ def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path:
     assert not any(text in shown for text in ("51234", "987654", "load()"))
     save(path, "s", records.Private(name="salaries", private=False, time=6.0))
     assert found(path, "51234") == ["s"]
+    assert found(path, "987654") == []  # an output that was private when it came is in no index
 
 
 def test_long_outputs_are_in_the_index_with_their_beginning_and_end(path: Path) -> None:
@@ -322,6 +323,21 @@ def test_a_damaged_index_is_made_anew_and_the_sessions_stay(path: Path, then: st
     assert found(path, "apples") == ["s"]
     assert [row.id for row in list_sessions(path)] == ["s"]
     assert not [file for file in path.parent.iterdir() if "damaged" in file.name]
+
+
+def test_an_index_that_is_made_anew_while_a_session_goes_on_has_all_of_it(path: Path) -> None:
+    store = SqliteStore(path, "s", name="n", project="/p")
+    store.append(question("apples"))
+    make_anew(path)
+    store.append(question("pears", 2))
+    assert found(path, "pears") == []
+    assert catch_up(path, 60.0) == 0
+    store.append(question("plums", 3))
+    store.close()
+    assert catch_up(path, 60.0) == 0
+    assert all(found(path, fruit) == ["s"] for fruit in ("apples", "pears", "plums"))
+    delete_session(path, "s")
+    assert index_rows(path) == 0
 
 
 def test_unreadable_records_are_counted(path: Path) -> None:

@@ -187,6 +187,21 @@ def test_a_file_that_is_wrong_is_one_sentence_and_leaves_no_trace(home: Path, tm
     assert untouched() == before
 
 
+def test_a_file_is_read_to_its_end_before_anything_is_written(home: Path, tmp_path: Path) -> None:
+    BAD["the last line"](file := tmp_path / "bad.gz")
+    with pytest.raises(BadSessionFile):
+        import_session(database(), file, "/p")
+    assert not database().exists()
+
+
+def test_what_takes_much_more_memory_than_its_bytes_is_not_even_read(home: Path, tmp_path: Path) -> None:
+    BAD["many lists"](file := tmp_path / "bad.gz")
+    with pytest.raises(BadSessionFile, match="line 2 is no record"):
+        import_session(database(), file, "/p")
+    text = '[1, "a\\" b", {}] ' * 300_000
+    assert import_session(database(), packed(file, header(), record(text=text)), "/p").records == 1
+
+
 def test_a_file_that_unpacks_to_too_much_is_refused_while_it_is_read(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_file, "LONGEST_LINE", 10_000)
     monkeypatch.setattr(session_file, "LARGEST", 50_000)
@@ -226,10 +241,15 @@ def test_a_failure_while_it_is_written_leaves_nothing(home: Path, tmp_path: Path
     file = packed(tmp_path / "it.gz", header(), *[record() for _ in range(1_200)])
     before = untouched()
 
-    def broken(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    row, written = importing._row, list[str]()
 
-    monkeypatch.setattr(importing, "_beginning", broken)
+    def broken(session: str, record: Record) -> object:
+        written.append(session)
+        if len(written) > 700:
+            raise OSError(28, "No space left on device")
+        return row(session, record)
+
+    monkeypatch.setattr(importing, "_row", broken)
     with pytest.raises(Exception, match="No space left"):
         import_session(database(), file, "/p")
     assert untouched() == before

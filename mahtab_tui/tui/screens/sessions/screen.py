@@ -18,6 +18,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.held.waiting import waiting_kernels
 from mahtab_tui.session.exports import export_session
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
@@ -69,6 +70,8 @@ class Answer:
     count: int
     """How many sessions there are to list."""
     open_now: dict[str, Holder] = field(default_factory=dict)
+    waiting: frozenset[str] = frozenset()
+    """The sessions whose kernel waits."""
     problem: str = ""
 
 
@@ -109,6 +112,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self._may_leave = may_leave
         self._all = False
         self._answer: Answer | None = None
+        self._waiting: frozenset[str] = frozenset()
         self._behind = 1
         """How many sessions are not in the index, as far as is known. Only the thread that searches changes it, while it runs."""
         self._taken_early = False
@@ -144,6 +148,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         try:
             if self._behind:
                 self._behind = catch_up(self._database, _CATCH_UP)
+                self._waiting = frozenset(kernel.session for kernel in waiting_kernels() if not kernel.has_host)
             if wanted_words(question.typed):
                 found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
             else:
@@ -152,7 +157,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
             open_now = held()
         except StoreError as error:
             problem = str(error)
-        self.call_later(self._show, Answer(question, found, count, open_now, problem))
+        self.call_later(self._show, Answer(question, found, count, open_now, self._waiting, problem))
 
     def _read(self, wanted: tuple[Hit, str]) -> None:
         hit, typed = wanted
@@ -214,7 +219,8 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
             self._reader.ask(wanted)
         holder = self._holder(row)
         here = "this session" if session.id == self._present else "" if holder is None else f"open: {holder.sentence_part()}"
-        parts = (here, session.id, session.project, session.model, cost(session), f"{session.records:,} records", size(session))
+        waits = "its kernel waits" if self._answer is not None and session.id in self._answer.waiting else ""
+        parts = (here, waits, session.id, session.project, session.model, cost(session), f"{session.records:,} records", size(session))
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
 
@@ -278,7 +284,11 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         if (hit := self._chosen()) is None:
             return
         reading = self._preview.reading
-        entry = reading.entry if reading is not None and reading.has_focus else ""
+        reads = reading is not None and reading.has_focus
+        entry = reading.entry if reading is not None and reads else ""
+        if reads and not entry:
+            self.listing.say("Mark a cell, a question or an answer: the copy holds what was before it.")
+            return
 
         def copied() -> Callable[[], None]:
             copy = fork(hit.session.id, entry)
