@@ -17,7 +17,7 @@ Approval = Annotated[
 ]
 Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interpreter, or the folder of a virtual environment")]
 KernelAddress = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help='Where the kernel runs: ssh://HOST, or "command: docker exec -i box python3"')
+    str | None, typer.Option(metavar="ADDRESS", help='Where the kernel runs: ssh://HOST, "command: docker exec -i box python3", or jupyter:NAME')
 ]
 MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]

@@ -62,6 +62,11 @@ class RunningCell:
             self._tell(lambda: on_display(display))
         self._add("display", display.text)
 
+    @property
+    def seconds(self) -> float:
+        """Since it began, as far as the host knows."""
+        return time.monotonic() - self._start
+
     def done(self, done: CellEnd) -> None:
         """Finish the cell as the kernel reports."""
         status, pieces, frames = done.status, done.pieces, tuple(TracebackFrame(*fields) for fields in done.frames)
@@ -76,7 +81,7 @@ class RunningCell:
 
     def lost(self, status: Status, how: str) -> None:
         """Finish the cell because the kernel has ended."""
-        self._finish(status, time.monotonic() - self._start, (), how)
+        self._finish(status, self.seconds, (), how)
 
     def _add(self, kind: OutputKind, text: str) -> None:
         if not text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,19 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.held.waiting import Connections
 
 
+JUPYTER = ("jupyter:", "jupyter+", "existing:")
+"""How addresses of Jupyter kernels begin."""
+
+
 def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Connections | None = None) -> Kernel:
     """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere.
 
-    session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so.
+    session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so. Raises `KernelError`.
     """
+    if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
+        from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
+
+        return jupyter_kernel(settings.kernel, "", os.getcwd(), startup_code(there=True))
     return ProcessKernel(
         settings.python if settings.kernel is None else None,  # the setting names an interpreter of this machine
         startup=startup_code(there=settings.kernel is not None),
@@ -38,6 +47,11 @@ def kernel_at(settings: Settings, keep: KeepPlace | None, session: str, address:
 
 def check_address(address: str) -> None:
     """Raise `KernelError` if this is no address of a kernel."""
+    if address.startswith(JUPYTER):
+        from mahtab_tui.kernel.jupyter.address import parse as parse_jupyter
+
+        parse_jupyter(address)
+        return
     from mahtab_tui.kernel.elsewhere.address import parse
 
     parse(address)

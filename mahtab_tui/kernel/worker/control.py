@@ -110,12 +110,21 @@ class Staying(Protocol):
     def stays(self) -> bool: ...
 
 
+class Sender(Protocol):
+    """Sends frames to the host, from any thread. fd: where frames come from. absent: whether there is no host now."""
+
+    fd: int
+    absent: bool
+
+    def send(self, frame: Frame) -> None: ...
+
+
 class Control:
     """Reads frames from the host; answers what it can by itself, hands the rest to `handlers` (op -> function)."""
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Sender,
         namespace: dict[str, Any],
         handlers: dict[str, Callable[[Frame], None]],
         active: Callable[[], bool],
@@ -187,10 +196,11 @@ class Control:
         if not data and staying is not None and staying.stays():
             return True
         for frame in self._reader.feed(data):
-            self._handle(frame)
+            self.handle(frame)
         return bool(data)
 
-    def _handle(self, frame: Frame) -> None:
+    def handle(self, frame: Frame) -> None:
+        """Answer one frame, or have it answered."""
         try:
             self._handlers[frame["op"]](frame)
         except Exception as error:  # whatever one request does, the next must be answered

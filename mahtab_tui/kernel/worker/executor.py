@@ -19,7 +19,7 @@ from .interrupts import Interrupts
 from .readable import cell_ended, form_of
 from .stdlib import late_import
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
-from .variables import NamespaceWatch, StepMaker
+from .variables import NamespaceWatch, StepMaker, merged
 
 KEEP = 4_000_000
 """Characters of a value's or a traceback's head, and as many of its tail, that are told."""
@@ -290,15 +290,7 @@ class Executor:
         self.depth -= 1
         changes = self._earlier.pop() + self._changes(self._compiled.pop())
         self._expect()  # the cell around a nested one goes on
-        merged: dict[str, dict[str, Any]] = {}
-        for change in changes:
-            before = merged.get(change["name"])
-            if before is None or change["change"] == "deleted":
-                merged[change["name"]] = change
-            else:
-                stronger = before if change["change"] == "perhaps" or before["change"] == "added" else change
-                merged[change["name"]] = {**change, "change": stronger["change"]}
-        return list(merged.values())
+        return merged(changes)
 
 
 def _hidden(source: str, last: ast.Expr) -> bool:

@@ -94,6 +94,19 @@ class NamespaceWatch:
         return {name: (id(value), type(value), size_of(value), _visible(value)) for name, value in self._items()}
 
 
+def merged(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one change for each name, of several in their order."""
+    merged: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        before = merged.get(change["name"])
+        if before is None or change["change"] == "deleted":
+            merged[change["name"]] = change
+        else:
+            stronger = before if change["change"] == "perhaps" or before["change"] == "added" else change
+            merged[change["name"]] = {**change, "change": stronger["change"]}
+    return list(merged.values())
+
+
 def _visible(value: object) -> str:
     """The part of the summary that an in-place change would show: shapes of tables."""
     return "" if size_of(value) is not None or type(value) in _IMMUTABLE else summary(value)

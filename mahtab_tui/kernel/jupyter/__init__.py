@@ -1,0 +1,1 @@
+"""Kernels of Jupyter: local ones, those of a server, and those that another program has started."""

@@ -1,0 +1,334 @@
+"""What is said with one Jupyter kernel from its start to its end."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any
+
+from mahtab_tui.kernel.answers import Answerer
+from mahtab_tui.kernel.base import HostFunction, HostServer, KernelError
+from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.jupyter import helping
+from mahtab_tui.kernel.jupyter.calls import KernelCalls
+from mahtab_tui.kernel.jupyter.cell import JupyterCell, parent_of
+from mahtab_tui.kernel.jupyter.wire import Channel, Message, Wire
+from mahtab_tui.kernel.requests import ControlRequests
+from mahtab_tui.kernel.told import KernelReady, checked
+from mahtab_tui.kernel.values import CellResult, Status
+from mahtab_tui.kernel.worker.frames import Frame
+from mahtab_tui.system.waiting import result_of
+
+READY = 60.0
+"""Seconds that a kernel may take to start and to answer."""
+AGAIN = 1.0
+"""Seconds after which it is asked again whether it is there."""
+ENDED = 10.0
+"""Seconds in which the helper must tell what a cell that failed has changed."""
+QUESTION = 5.0
+
+
+class Conversation:
+    """One kernel's life: the cells that it runs, and what it is asked."""
+
+    def __init__(self, wire: Wire, host: Answerer, late: Callable[[str], None]) -> None:
+        """late: told what is printed while no cell runs."""
+        self._wire = wire
+        self._late = late
+        self._token = f"\x02mahtab-tui:{secrets.token_hex(16)}:"
+        self._lock = threading.Lock()
+        self._replies: dict[str, Future[Mapping[str, Any]]] = {}
+        self._cells: list[JupyterCell] = []
+        """The cells that run, one inside the other."""
+        self._nested: dict[int, JupyterCell] = {}
+        """Nested cells that have not begun."""
+        self._ours: set[str] = set()
+        """Requests whose late output is shown."""
+        self._calls = KernelCalls(host, self._token, self._send_line, self._echo)
+        self._requests = ControlRequests(self._ask_helper)
+        self._heard = threading.Event()
+        """Set once the kernel's output comes through."""
+        self._comm = secrets.token_hex(16)
+        self._subshell = ""
+        self._over = ""
+        """Why the kernel has ended."""
+        self.ready: KernelReady | None = None
+        """Of a Python kernel with our helper."""
+        self.cwd = ""
+        self.language = ""
+        self.version = ""
+        self.dead: Callable[[str], None] = lambda how: None
+        """Told when the kernel says that it ends."""
+
+    # The start.
+
+    def begin(self, functions: Sequence[HostFunction], servers: Sequence[HostServer]) -> None:
+        """Wait until the kernel answers, and bring our helper in. Raises `KernelError`."""
+        info = self._first_words()
+        language = info.get("language_info")
+        language = language if isinstance(language, Mapping) else {}
+        self.language, self.version = str(language.get("name", "")), str(language.get("version", ""))
+        if self.language != "python" or info.get("implementation") != "ipython":
+            return
+        content = self._execution("", helping.loading(self._token, self._wire.session), silent=True)
+        try:
+            self.ready = helping.hello(self._request("shell", "execute_request", content, READY))
+        except FutureTimeout:
+            raise KernelError("The kernel runs a cell of another program. Wait for its end, and try again.") from None
+        self.cwd = self.ready.cwd
+        features = info.get("supported_features")
+        if isinstance(features, list) and "kernel subshells" in features:
+            told = self._request("control", "create_subshell_request", {}, READY)
+            self._subshell = str(told.get("subshell_id", ""))
+        self._tell("shell", "comm_open", {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}})
+        self._requests.ask("functions", READY, functions=[function._asdict() for function in functions])
+        if servers:
+            self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
+
+    def _first_words(self) -> Mapping[str, Any]:
+        """Ask the kernel who it is, until its answer and its output come through. The control channel answers while a cell runs."""
+        deadline, asked = time.monotonic() + READY, 0.0
+        told: list[Future[Mapping[str, Any]]] = []
+        while time.monotonic() < deadline:
+            if time.monotonic() - asked > AGAIN:
+                asked = time.monotonic()
+                told += [self._asked("shell", "kernel_info_request", {}), self._asked("control", "kernel_info_request", {})]
+            if self._heard.wait(0.02) and (done := next((each for each in told if each.done()), None)) is not None:
+                return done.result()
+            if how := self._over or self._wire.ended():
+                raise KernelError(how)
+        raise KernelError(f"{self._wire.label} has not answered for {READY:.0f} s.")
+
+    # Cells.
+
+    def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
+        """Run a cell as its user's code, and wait for its end. quiet: it is no cell of the user's."""
+        start = time.perf_counter()
+        message = self._wire.make("execute_request", self._execution(code, helping.ENDED if self.ready else {}, silent=quiet))
+        request = str(message["header"]["msg_id"])
+        cell = JupyterCell(running, request)
+        with self._lock:
+            if not self._over:
+                self._cells.append(cell)
+                self._ours.add(request)
+        try:
+            if self._over:
+                raise KernelError(self._over)
+            self._wire.send("shell", message)
+            reply = result_of(cell.replied)
+            if any(isinstance(each, Mapping) and each.get("source") == "ask_exit" for each in _listed(reply.get("payload"))):
+                self._calls.quit()
+            cell.payloads()
+            cell.finish(self._changes(reply), time.perf_counter() - start)
+        except KernelError as error:
+            if not running.result.done():
+                running.lost(Status.DIED, str(error))
+        finally:
+            self._calls.end()
+            with self._lock:
+                self._cells = [each for each in self._cells if each is not cell]
+        return result_of(running.result)
+
+    def run_nested(self, code: str, running: RunningCell) -> CellResult:
+        """Run a cell while the one that called the host waits."""
+        cell = JupyterCell(running, "")
+        with self._lock:
+            self._nested[running.cell] = cell
+        if not self._calls.run_nested({"op": "execute", "cell": running.cell, "code": code}):
+            with self._lock:
+                self._nested.pop(running.cell, None)
+            running.lost(Status.INTERRUPTED, "The cell that asked for it no longer waits.")
+        return result_of(running.result)
+
+    @property
+    def runs(self) -> bool:
+        return bool(self._cells)
+
+    def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.ready is None:
+            return {}
+        try:
+            told = helping.value_of(reply, "mahtab") if reply.get("status") == "ok" else self._requests.ask("ended", ENDED)
+            changes = checked(dict[str, Any], told)
+        except KernelError:  # the cell has damaged our helper, or ended the kernel
+            return {}
+        self.cwd = str(changes.get("cwd") or self.cwd)
+        return changes
+
+    # Questions.
+
+    def ask(self, op: str, timeout: float, **fields: Any) -> Any:
+        """Ask the helper. Raises `KernelError`."""
+        if self._over:
+            raise KernelError(self._over)
+        if self.ready is None:
+            raise KernelError(f"This is a kernel for {self.language or 'another language'}, which tells nothing of its variables.")
+        if self._cells and not self._subshell:
+            raise KernelError("A cell runs. This kernel tells of its variables only between cells; with ipykernel 7 or newer it would tell now, too.")
+        return self._requests.ask(op, timeout, **fields)
+
+    def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        """Ask the kernel by its own protocol. Raises `KernelError`."""
+        try:
+            return self._request("shell", kind, content, timeout)
+        except FutureTimeout:
+            raise KernelError("The kernel does not answer while a cell runs.") from None
+
+    def tell_size(self, columns: int, lines: int) -> None:
+        if self.ready is not None and not self._over:
+            self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
+
+    def leave(self) -> None:
+        """Take our helper away again."""
+        if self.ready is not None and not self._over:
+            self._requests.ask("leave", QUESTION)
+            if self._subshell:
+                self._request("control", "delete_subshell_request", {"subshell_id": self._subshell}, QUESTION)
+
+    # The end.
+
+    def end(self, status: Status, how: str) -> None:
+        """The kernel has ended, or shall count as ended."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = how
+            cells, self._cells = [*self._cells, *self._nested.values()], []
+            replies, self._replies = self._replies, {}
+        for cell in cells:
+            if not cell.running.result.done():
+                cell.running.lost(status, how)
+            if not cell.replied.done():
+                cell.replied.set_exception(KernelError(how))
+        for reply in replies.values():
+            reply.set_exception(KernelError(how))
+        self._requests.end(how)
+        self._calls.end()
+
+    # What the kernel says. On the wire's threads.
+
+    def take(self, channel: Channel, message: Message) -> None:
+        """Take a message. What is malformed is passed over."""
+        header, content = message.get("header"), message.get("content")
+        if not isinstance(header, Mapping) or not isinstance(content, Mapping):
+            return
+        kind, parent = str(header.get("msg_type")), parent_of(message)
+        if channel == "iopub":
+            self._published(kind, parent, content)
+        elif channel == "stdin" and kind == "input_request":
+            self._asked_for_input(content)
+        elif kind.endswith("_reply"):
+            self._replied(parent, content)
+
+    def _replied(self, parent: str, content: Mapping[str, Any]) -> None:
+        with self._lock:
+            reply = self._replies.pop(parent, None)
+            cell = next((each for each in self._cells if each.request == parent), None)
+        if reply is not None:
+            reply.set_result(content)
+        elif cell is not None:
+            cell.reply(content)
+
+    def _published(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
+        self._heard.set()
+        if kind == "mahtab_tui":
+            self._marked(content)
+        elif kind == "comm_msg" and content.get("comm_id") == self._comm:
+            self._told(content)
+        elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
+            self.dead(f"The kernel of {self._wire.label} has ended.")
+        elif self._cells and parent == self._cells[0].request:
+            cell = self._cells[0 if kind == "status" else -1]
+            cell.take(kind, content)
+            if cell.running.over_limit and not cell.running.interrupting:
+                cell.running.interrupting = True
+                threading.Thread(target=self._wire.interrupt, daemon=True).start()
+        elif kind == "stream" and parent in self._ours:
+            self._late(str(content.get("text", "")))
+
+    def _told(self, content: Mapping[str, Any]) -> None:
+        try:
+            self._requests.replied(checked(dict[str, Any], json.loads(content["data"]["frame"])))
+        except (KeyError, TypeError, ValueError, RecursionError, KernelError):
+            return
+
+    def _marked(self, content: Mapping[str, Any]) -> None:
+        """A nested cell begins or ends, or a call is no longer waited for."""
+        if content.get("token") != self._token:
+            return
+        try:
+            frame = checked(dict[str, Any], json.loads(str(content.get("frame"))))
+        except (ValueError, RecursionError, KernelError):
+            return
+        if frame.get("op") == "cancelled":
+            self._calls.cancelled()
+        elif frame.get("op") == "begin":
+            with self._lock:
+                cell = self._nested.pop(frame.get("cell", 0), None)
+                if cell is not None and self._cells:
+                    self._cells.append(cell)
+        elif frame.get("op") == "done" and len(self._cells) > 1 and self._cells[-1].running.cell == frame.get("cell"):
+            with self._lock:
+                cell = self._cells.pop()
+            try:
+                cell.finish_nested(frame)
+            except KernelError as error:
+                cell.running.lost(Status.DIED, str(error))
+
+    def _asked_for_input(self, content: Mapping[str, Any]) -> None:
+        try:
+            self._calls.asked(str(content.get("prompt", "")), bool(content.get("password")))
+        except (ValueError, RecursionError, KernelError):
+            self._send_line("{}")
+
+    # What is said to the kernel.
+
+    def _execution(self, code: str, expressions: Mapping[str, str], *, silent: bool) -> dict[str, Any]:
+        return {
+            "code": code,
+            "silent": silent,
+            "store_history": not silent,
+            "user_expressions": dict(expressions),
+            "allow_stdin": not silent,
+            "stop_on_error": False,
+        }
+
+    def _request(self, channel: Channel, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        """Send a request and wait for its reply. Raises `KernelError`, `TimeoutError`."""
+        return self._asked(channel, kind, content).result(timeout)
+
+    def _asked(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
+        message = self._wire.make(kind, content)
+        reply: Future[Mapping[str, Any]] = Future()
+        with self._lock:
+            if self._over:
+                raise KernelError(self._over)
+            self._replies[str(message["header"]["msg_id"])] = reply
+        self._wire.send(channel, message)
+        return reply
+
+    def _tell(self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = "") -> None:
+        message = self._wire.make(kind, content)
+        if subshell:
+            message["header"]["subshell_id"] = subshell
+        self._wire.send(channel, message)
+
+    def _ask_helper(self, frame: Frame) -> None:
+        """Raises `ValueError` if a frame cannot be sent."""
+        self._tell("shell", "comm_msg", {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}}, self._subshell)
+
+    def _send_line(self, line: str) -> None:
+        self._tell("stdin", "input_reply", {"value": line})
+
+    def _echo(self, text: str) -> None:
+        if self._cells:
+            self._cells[-1].take("stream", {"text": text})
+
+
+def _listed(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()

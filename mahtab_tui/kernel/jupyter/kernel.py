@@ -1,0 +1,321 @@
+"""A kernel of Jupyter as the session's kernel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import Any, NoReturn
+
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.code_help import Completion, Completions, Detail, Explanation
+from mahtab_tui.kernel.jupyter.conversation import Conversation
+from mahtab_tui.kernel.jupyter.wire import Channel, Message, Wire
+from mahtab_tui.kernel.process import (
+    ATTEMPTS,
+    CLOSED,
+    COMPLETE_TIMEOUT,
+    INSPECT_TIMEOUT,
+    LOAD_TIMEOUT,
+    LOOK_TIMEOUT,
+    PRIVATE_TIMEOUT,
+    STARTUP_TOLD,
+    VARIABLES_TIMEOUT,
+)
+from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, UndoStep
+from mahtab_tui.kernel.told import checked
+from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether the kernel is there."""
+MOST = 200
+"""Completions that are shown of a kernel for another language."""
+
+_NO_UNDO = "a Jupyter kernel is not ours to fork"
+_NOT_KEPT = "The variables of a Jupyter kernel are not saved."
+
+
+class JupyterKernel:
+    """A `Kernel` over Jupyter's protocol."""
+
+    def __init__(self, wire: Wire, startup: str = "") -> None:
+        """startup: code that runs in each new Python kernel that we start."""
+        self._wire = wire
+        self._startup = startup if wire.ours else ""
+        self._host: KernelHost = NoHost()
+        self._turn = threading.Lock()
+        """Held while a cell (that is not nested) runs."""
+        self._swap = threading.Lock()
+        """Held while a kernel starts or ends."""
+        self._state = KernelState.DEAD
+        self._talk: Conversation | None = None
+        self._failure = "The kernel was not started."
+        self._closed = threading.Event()
+        self._size = (80, 24)
+
+    def start(self, host: KernelHost) -> None:
+        self._host = host
+        self._tell(KernelState.STARTING, "")
+        try:
+            with self._swap:
+                self._wire.open(self._take)
+                self._begin()
+        except KernelError as error:
+            self._failure = str(error)
+            self._wire.close()
+            self._tell(KernelState.DEAD, "")
+            raise
+        threading.Thread(target=self._watch, name="mahtab-jupyter-watch", daemon=True).start()
+        self._tell(KernelState.IDLE, self._run_startup())
+
+    def execute(
+        self,
+        code: str,
+        *,
+        cell: int,
+        origin: Origin,
+        on_output: OnOutput,
+        limit: int | None = None,
+        nested: bool = False,
+        on_display: OnDisplay | None = None,
+        limited: bool = False,
+    ) -> CellResult:
+        if limited:
+            raise KernelError(f"The cell did not run: it cannot be held to what it may do, because {self.cannot_limit}.")
+        running = RunningCell(cell, on_output, limit, on_display)
+        with nullcontext() if nested else self._turn:
+            with self._swap:  # a kernel that starts anew is waited for
+                talk = self._talk
+            if talk is None:
+                return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
+            if nested:
+                return talk.run_nested(code, running)
+            self._tell(KernelState.BUSY, "")
+            try:
+                return talk.run(code, running)
+            finally:
+                if self._state is KernelState.BUSY:
+                    self._tell(KernelState.IDLE, "")
+
+    def interrupt(self) -> bool:
+        talk = self._talk
+        if talk is None or not talk.runs:
+            return False
+        self._wire.interrupt()
+        return True
+
+    def kill(self) -> None:
+        self._replace("The kernel was killed.", "A new kernel has started: its namespace is empty.")
+
+    def reset(self) -> None:
+        self._replace("The kernel was reset.", "A fresh kernel runs: its namespace is empty.")
+
+    def activate(self, python: str) -> NoReturn:
+        raise KernelError("A Jupyter kernel has its own interpreter. Start mahtab-tui with another --kernel instead.")
+
+    def change_directory(self, path: str) -> str:
+        talk = self._needed()
+        talk.cwd = str(talk.ask("chdir", VARIABLES_TIMEOUT, path=path))
+        return talk.cwd
+
+    def installed(self, module: str, *, load: bool = False) -> bool:
+        return checked(bool, self._ask("installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load))
+
+    def set_size(self, columns: int, lines: int) -> None:
+        self._size = (columns, lines)
+        talk = self._talk
+        if talk is not None:
+            talk.tell_size(columns, lines)
+
+    def set_reload(self, on: bool) -> None:
+        """Nothing: IPython has ``%autoreload`` for this."""
+
+    def variables(self) -> list[Variable]:
+        talk = self._talk
+        if talk is not None and talk.ready is None:
+            return []
+        return checked(list[Variable], self._ask("variables", VARIABLES_TIMEOUT))
+
+    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        return checked(PrivateUse, self._ask("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)))
+
+    def inspect(self, name: str) -> Detail:
+        return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name))
+
+    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=asked))
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        talk = self._needed()
+        if talk.ready is not None:
+            return checked(Completions, talk.ask("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
+        told = talk.request("complete_request", {"code": code, "cursor_pos": cursor}, COMPLETE_TIMEOUT)
+        start, matches = told.get("cursor_start"), told.get("matches")
+        if not isinstance(start, int) or not isinstance(matches, list) or not 0 <= start <= cursor or told.get("cursor_end", cursor) != cursor:
+            return Completions(cursor, (), 0)
+        return Completions(start, tuple(Completion(str(each), str(each), "name", "") for each in matches[:MOST]), max(0, len(matches) - MOST))
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        if self._needed().ready is None:
+            return None
+        found = self._ask("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
+        return None if found is None else checked(Explanation, found)
+
+    @property
+    def cannot_limit(self) -> str:
+        return "it runs in a Jupyter kernel"
+
+    @property
+    def cannot_undo(self) -> str:
+        return _NO_UNDO
+
+    def undo_steps(self) -> tuple[UndoStep, ...]:
+        return ()
+
+    def preview_undo(self, cell: int) -> NoReturn:
+        raise KernelError(f"Cells cannot be undone here, because {_NO_UNDO}.")
+
+    def undo(self, cell: int) -> NoReturn:
+        self.preview_undo(cell)
+
+    def redo(self) -> NoReturn:
+        self.preview_undo(0)
+
+    def branch(self, cell: int, place: KeepPlace) -> NoReturn:
+        raise KernelError(_NOT_KEPT)
+
+    def kept(self) -> None:
+        """Nothing: the namespace is Jupyter's."""
+
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
+        raise KernelError(_NOT_KEPT)
+
+    def restore(self, file: KeptFile) -> NoReturn:
+        raise KernelError(_NOT_KEPT)
+
+    def info(self) -> KernelInfo:
+        talk = self._talk
+        if talk is None or talk.ready is None:
+            return KernelInfo("", "", "", 0, self._state, self._wire.label)
+        ready = talk.ready
+        return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label)
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        with self._swap:
+            talk, self._talk = self._talk, None
+            self._failure = CLOSED
+            if talk is not None and not self._wire.ours:
+                with suppress(KernelError, TimeoutError):
+                    talk.leave()
+            if talk is not None:
+                talk.end(Status.KILLED, CLOSED)
+                self._wire.close()
+        self._tell(KernelState.DEAD, "")
+
+    # The kernel's life.
+
+    def _begin(self) -> None:
+        """Wait until a kernel that was started is ready. Raises `KernelError`."""
+        talk = Conversation(self._wire, self._host, self._host.late_output)
+        talk.dead = self._said_dead
+        self._talk = talk
+        try:
+            talk.begin(self._host.functions(), self._host.servers())
+        except (KernelError, TimeoutError) as error:
+            self._talk = None
+            talk.end(Status.DIED, str(error))
+            raise KernelError(str(error) or "The kernel does not answer.") from None
+        talk.tell_size(*self._size)
+
+    def _run_startup(self) -> str:
+        """Run what each kernel begins with; returns a sentence if it does not end well."""
+        talk, startup = self._talk, self._startup
+        if talk is None or talk.ready is None or not startup:
+            return ""
+        result = talk.run(startup, RunningCell(0, lambda kind, text: None, None), quiet=True)
+        if result.status is Status.OK:
+            if result.output:
+                self._host.late_output(result.output)
+            return ""
+        return f"What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}"
+
+    def _replace(self, why: str, now: str) -> None:
+        """why: what the old one's cells are told. now: what is told once the new one is ready. Raises `KernelError`."""
+        if self._closed.is_set():
+            raise KernelError(CLOSED)
+        if not self._wire.ours:
+            self._wire.restart()  # says why it cannot
+        with self._swap:
+            talk, self._talk = self._talk, None
+            if talk is not None:
+                talk.end(Status.KILLED, why)
+            self._host.kernel_state(self._info_as(KernelState.DEAD), why)
+            self._start_again()
+        self._tell(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
+
+    def _start_again(self) -> None:
+        self._tell(KernelState.STARTING, "")
+        try:
+            self._wire.restart()
+            self._begin()
+        except KernelError as error:
+            self._failure = str(error)
+            self._tell(KernelState.DEAD, f"No new kernel could be started: {error}")
+            raise
+
+    def _watch(self) -> None:
+        """See to it that the end of the kernel is noticed."""
+        while not self._closed.wait(LOOK_EVERY):
+            with self._swap:
+                how = "" if self._talk is None or self._closed.is_set() else self._wire.ended()
+            if how:
+                self._died(how)
+
+    def _said_dead(self, how: str) -> None:
+        """On a thread of its own: the wire's thread must go on reading."""
+        threading.Thread(target=self._died, args=(how,), name="mahtab-jupyter-restart", daemon=True).start()
+
+    def _died(self, how: str) -> None:
+        with self._swap:
+            talk, self._talk = self._talk, None
+            if talk is None or self._closed.is_set():
+                return
+            self._failure = how
+            talk.end(Status.DIED, how)
+            self._host.kernel_state(self._info_as(KernelState.DEAD), how)
+            self._state = KernelState.DEAD
+            if not self._wire.ours:
+                return
+            for attempt in range(ATTEMPTS):
+                try:
+                    self._start_again()
+                    break
+                except KernelError:
+                    if attempt == ATTEMPTS - 1 or self._closed.is_set():
+                        return
+        self._tell(KernelState.IDLE, f"A new kernel has started: its namespace is empty. {self._run_startup()}".strip())
+
+    def _take(self, channel: Channel, message: Message) -> None:
+        talk = self._talk
+        if talk is not None:
+            talk.take(channel, message)
+
+    def _needed(self) -> Conversation:
+        talk = self._talk
+        if talk is None:
+            raise KernelError(self._failure)
+        return talk
+
+    def _ask(self, op: str, timeout: float, **fields: Any) -> Any:
+        return self._needed().ask(op, timeout, **fields)
+
+    def _info_as(self, state: KernelState) -> KernelInfo:
+        return KernelInfo("", "", "", 0, state, self._wire.label)
+
+    def _tell(self, state: KernelState, text: str) -> None:
+        self._state = state
+        self._host.kernel_state(self.info(), text)

@@ -1,0 +1,227 @@
+"""Kernels of this machine, over jupyter_client."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import zmq
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+from jupyter_client.manager import KernelManager
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.jupyter.address import Existing, Local
+from mahtab_tui.kernel.jupyter.wire import Channel, Message, OnMessage
+from mahtab_tui.kernel.launch import environment
+
+SAID = 1_000
+"""Characters of a kernel's last words that are told."""
+SHUTDOWN = 1.5
+"""Seconds that a kernel may take to end by itself."""
+BEAT = 3.0
+"""Seconds after which a kernel that another program started must have shown that it is alive."""
+
+
+class Sockets:
+    """The channels of a client. Its thread alone touches them."""
+
+    def __init__(self, client: BlockingKernelClient, on_message: OnMessage) -> None:
+        self._client = client
+        self._on_message = on_message
+        self._outgoing: queue.SimpleQueue[tuple[Channel, Mapping[str, Any]] | None] = queue.SimpleQueue()
+        self._wake_read, self._wake_write = os.pipe()
+        self._lock = threading.Lock()
+        self._closed = False
+        client.start_channels(hb=False)
+        self._thread = threading.Thread(target=self._live, name="mahtab-jupyter", daemon=True)
+        self._thread.start()
+
+    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        self._outgoing.put((channel, message))
+        self._wake()
+
+    def close(self) -> None:
+        self._outgoing.put(None)
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _wake(self) -> None:
+        with self._lock:
+            if not self._closed:
+                os.write(self._wake_write, b"w")
+
+    def _live(self) -> None:
+        client = self._client
+        channels: dict[Channel, Any] = {
+            "shell": client.shell_channel.socket,
+            "iopub": client.iopub_channel.socket,
+            "stdin": client.stdin_channel.socket,
+            "control": client.control_channel.socket,
+        }
+        poller = zmq.Poller()
+        poller.register(self._wake_read, zmq.POLLIN)
+        for socket in channels.values():
+            poller.register(socket, zmq.POLLIN)
+        try:
+            while self._send_all(channels):
+                ready = dict(poller.poll())
+                if self._wake_read in ready:
+                    os.read(self._wake_read, 65536)
+                for channel, socket in channels.items():
+                    if socket in ready:
+                        self._receive(channel, socket)
+        finally:
+            with self._lock:
+                self._closed = True
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            client.stop_channels()
+
+    def _send_all(self, channels: Mapping[Channel, Any]) -> bool:
+        while not self._outgoing.empty():
+            item = self._outgoing.get()
+            if item is None:
+                return False
+            self._client.session.send(channels[item[0]], dict(item[1]))
+        return True
+
+    def _receive(self, channel: Channel, socket: Any) -> None:
+        while True:
+            try:
+                _, message = self._client.session.recv(socket)
+            except (ValueError, TypeError, KeyError, RecursionError):  # it is not signed, or no message
+                continue
+            if message is None:
+                return
+            self._on_message(channel, message)
+
+
+class ZmqWire:
+    """What kernels of this machine have in common."""
+
+    local = True
+    label: str
+    ours: bool
+
+    def __init__(self) -> None:
+        self._client: BlockingKernelClient
+        self._sockets: Sockets | None = None
+
+    @property
+    def session(self) -> str:
+        return str(self._client.session.session)
+
+    def make(self, kind: str, content: Mapping[str, Any], parent: Message | None = None) -> dict[str, Any]:
+        return dict(self._client.session.msg(kind, content=dict(content), parent=None if parent is None else dict(parent)))
+
+    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        if self._sockets is None:
+            raise KernelError("The kernel was not started.")
+        self._sockets.send(channel, message)
+
+    def _close_sockets(self) -> None:
+        if self._sockets is not None:
+            self._sockets.close()
+
+
+class LocalWire(ZmqWire):
+    """A kernel that we start from a kernelspec."""
+
+    ours = True
+
+    def __init__(self, address: Local, cwd: str) -> None:
+        super().__init__()
+        self.label = f"jupyter:{address.name}"
+        self._name = address.name
+        self._cwd = cwd
+        self._manager: KernelManager
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (until `close`)
+        """What the kernel's process prints around its protocol."""
+
+    def open(self, on_message: OnMessage) -> None:
+        names = sorted(KernelSpecManager().find_kernel_specs())
+        if self._name not in names:
+            raise KernelError(f"Jupyter knows no kernel named {self._name}: it knows {', '.join(names) or 'none'}.")
+        self._manager = KernelManager(kernel_name=self._name, shutdown_wait_time=SHUTDOWN)
+        env = environment(True, 80, 24)
+        try:
+            self._manager.start_kernel(cwd=self._cwd, env=env, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
+        except (OSError, NoSuchKernel, RuntimeError, ValueError) as error:
+            raise KernelError(f"The kernel {self._name} could not be started: {error}.") from None
+        self._client = self._manager.blocking_client()
+        self._sockets = Sockets(self._client, on_message)
+
+    def ended(self) -> str:
+        if self._manager.is_alive():
+            return ""
+        self._said.seek(0, os.SEEK_END)
+        self._said.seek(max(0, self._said.tell() - SAID))
+        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip() and "WARNING" not in line]
+        return f"The kernel {self._name} has ended{f' ({lines[-1][:200].strip()})' if lines else ''}."
+
+    def interrupt(self) -> None:
+        with suppress(RuntimeError, ProcessLookupError):  # it has just ended, which is told otherwise
+            self._manager.interrupt_kernel()
+
+    def restart(self) -> None:
+        try:
+            self._manager.restart_kernel(now=True)
+        except (OSError, RuntimeError) as error:
+            raise KernelError(f"The kernel {self._name} could not be started anew: {error}.") from None
+
+    def close(self) -> None:
+        self._close_sockets()
+        if self._sockets is not None:
+            with suppress(OSError, RuntimeError):
+                self._manager.shutdown_kernel()
+        self._said.close()
+
+
+class ExistingWire(ZmqWire):
+    """A kernel that another program has started, by its connection file."""
+
+    ours = False
+
+    def __init__(self, address: Existing) -> None:
+        super().__init__()
+        self._file = address.file
+        self.label = f"existing:{os.path.basename(address.file)}"
+
+    def open(self, on_message: OnMessage) -> None:
+        from jupyter_client.connect import find_connection_file
+
+        try:
+            file = find_connection_file(os.path.expanduser(self._file))
+        except OSError:
+            raise KernelError(f"There is no connection file {self._file}.") from None
+        client = self._client = BlockingKernelClient()
+        try:
+            client.load_connection_file(file)
+            ports = [getattr(client, f"{name}_port") for name in ("shell", "iopub", "stdin", "control", "hb")]
+            if not all(ports):
+                raise ValueError("it names no ports")
+        except Exception as error:  # the library passes on whatever is wrong in the file
+            raise KernelError(f"The connection file {self._file} is broken: {type(error).__name__}: {error}.") from None
+        self._sockets = Sockets(client, on_message)
+        client.hb_channel.start()
+        client.hb_channel.unpause()
+
+    def ended(self) -> str:
+        return "" if self._client.hb_channel.is_beating() else f"The kernel of {self._file} no longer answers."
+
+    def interrupt(self) -> None:
+        self.send("control", self.make("interrupt_request", {}))
+
+    def restart(self) -> None:
+        raise KernelError("This kernel was started by another program, which alone can start it anew.")
+
+    def close(self) -> None:
+        self._close_sockets()

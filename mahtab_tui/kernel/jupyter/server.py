@@ -1,0 +1,141 @@
+"""Kernels of a Jupyter server, hub or gateway, over jupyter-kernel-client: REST and a WebSocket."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import requests
+from jupyter_kernel_client.manager import KernelHttpManager, fetch
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.jupyter.address import Server
+from mahtab_tui.kernel.jupyter.wire import Channel, Message, OnMessage
+
+ANSWER = 15.0
+"""Seconds that a server may take to answer a request."""
+START = 90.0
+"""Seconds that a server may take to start a kernel."""
+LOST = 60.0
+"""Seconds without a connection after which the kernel counts as ended."""
+RECONNECT = 2
+"""Seconds between two tries to connect again."""
+_LOOK = 0.5
+
+
+class ServerWire:
+    """One kernel of a server."""
+
+    local = False
+
+    def __init__(self, address: Server) -> None:
+        self._address = address
+        self.label = address.label
+        self.ours = not address.kernel_id
+        # The library's own logger writes to the terminal, and could name the token.
+        self._log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)
+        self._manager: Any = None
+        self._client: Any = None
+        self._lost = 0.0
+        """When the connection was lost, as `time.monotonic` has it; 0 while it is there."""
+        self._closed = threading.Event()
+
+    def open(self, on_message: OnMessage) -> None:
+        name = self._address.name or self._default_name()
+        self._manager = KernelHttpManager(
+            server_url=self._address.url,
+            token=self._address.token,
+            client_kwargs={"log": self._log, "reconnect_interval": RECONNECT, "timeout": ANSWER, "ping_interval": 10},
+            log=self._log,
+        )
+        if self._address.kernel_id:
+            self._join(self._address.kernel_id)
+        else:
+            self._do("start a kernel", lambda: self._manager.start_kernel(name, timeout=START))
+        self._client = self._manager.client
+        # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
+        starting = threading.Thread(target=self._client.start_channels, daemon=True)
+        starting.start()
+        starting.join(ANSWER + 1)
+        if not self._client.channels_running:
+            raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.")
+        for channel in ("shell", "iopub", "stdin", "control"):
+            threading.Thread(target=self._read, args=(channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
+
+    @property
+    def session(self) -> str:
+        return str(self._client.session.session)
+
+    def make(self, kind: str, content: Mapping[str, Any], parent: Message | None = None) -> dict[str, Any]:
+        return dict(self._client.session.msg(kind, content=dict(content), parent=None if parent is None else dict(parent)))
+
+    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        try:
+            getattr(self._client, f"{channel}_channel").send(dict(message))
+        except Exception as error:  # the library passes on what its own libraries raise
+            raise KernelError(f"The connection to {self.label} is lost ({type(error).__name__}).") from None
+
+    def ended(self) -> str:
+        if self._client.channels_running:
+            self._lost = 0.0
+            return ""
+        self._lost = self._lost or time.monotonic()
+        return f"The connection to {self.label} is lost." if time.monotonic() - self._lost > LOST else ""
+
+    def interrupt(self) -> None:
+        self._do("interrupt the kernel", lambda: self._manager.interrupt_kernel(timeout=ANSWER))
+
+    def restart(self) -> None:
+        if not self.ours:
+            raise KernelError("This kernel was started by another program, which alone should start it anew.")
+        self._do("start the kernel anew", lambda: self._manager.restart_kernel(timeout=START))
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._client is not None:
+            with suppress(Exception):  # the library passes on what its own libraries raise
+                self._client.stop_channels()
+        if self.ours and self._manager is not None and self._manager.has_kernel:
+            with suppress(KernelError):
+                self._do("end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=ANSWER))
+
+    def _read(self, channel: Channel, on_message: OnMessage) -> None:
+        get = getattr(self._client, f"get_{channel}_msg")
+        while not self._closed.is_set():
+            with suppress(queue.Empty):
+                message = get(timeout=_LOOK)
+                if isinstance(message, Mapping):
+                    on_message(channel, message)
+
+    def _default_name(self) -> str:
+        """Ask the server for its kernelspecs: this also tells whether it is one, and takes the token. Raises `KernelError`."""
+        told = self._do("list its kernels", lambda: fetch(f"{self._address.url}/api/kernelspecs", token=self._address.token, timeout=ANSWER).json())
+        name = told.get("default") if isinstance(told, Mapping) else None
+        if not isinstance(name, str):
+            raise KernelError(f"{self.label} is no Jupyter server.")
+        return name
+
+    def _join(self, kernel_id: str) -> None:
+        told = self._do("find the kernel", lambda: fetch(f"{self._address.url}/api/kernels/{kernel_id}", token=self._address.token, timeout=ANSWER))
+        del told
+
+    def _do(self, what: str, work: Any) -> Any:
+        """Ask the server. Raises `KernelError` with a sentence that does not name the token."""
+        try:
+            return work()
+        except requests.HTTPError as error:
+            code = 0 if error.response is None else error.response.status_code
+            if code in (401, 403):
+                raise KernelError(f"{self.label} refuses the token: give ?token=… in the address, or the setting jupyter_token.") from None
+            raise KernelError(f"{self.label} could not {what}: it answers with HTTP status {code}.") from None
+        except requests.Timeout:
+            raise KernelError(f"{self.label} has not answered in time to {what}.") from None
+        except requests.ConnectionError:
+            raise KernelError(f"There is no server at {self.label}.") from None
+        except (requests.RequestException, ValueError):
+            raise KernelError(f"{self.label} is no Jupyter server.") from None

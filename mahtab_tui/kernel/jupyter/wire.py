@@ -1,0 +1,48 @@
+"""The messages of a Jupyter kernel, whichever library carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+Channel = Literal["shell", "iopub", "stdin", "control"]
+Message = Mapping[str, Any]
+"""With ``header``, ``parent_header`` and ``content``, as the messaging protocol has them."""
+
+OnMessage = Callable[[Channel, Message], None]
+
+
+class Wire(Protocol):
+    """The way to one kernel. Any thread may call it."""
+
+    label: str
+    """For the header."""
+    ours: bool
+    """Whether we have started the kernel, and end it."""
+    local: bool
+    """Whether the kernel runs on this machine."""
+
+    def open(self, on_message: OnMessage) -> None:
+        """Start the kernel, or join it, and begin to hand on what it sends. Raises `KernelError`."""
+
+    @property
+    def session(self) -> str:
+        """Our session in the headers of messages."""
+
+    def make(self, kind: str, content: Mapping[str, Any], parent: Message | None = None) -> dict[str, Any]:
+        """Make a message; its id is in its header."""
+
+    def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
+        """Send a message. Raises `KernelError`."""
+
+    def ended(self) -> str:
+        """Why the kernel can no longer be reached, as a sentence; empty while it can."""
+
+    def interrupt(self) -> None:
+        """Interrupt it. Raises `KernelError`."""
+
+    def restart(self) -> None:
+        """Start it anew, with an empty namespace. Raises `KernelError`."""
+
+    def close(self) -> None:
+        """End the kernel if we have started it, and the connection."""

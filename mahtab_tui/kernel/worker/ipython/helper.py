@@ -1,0 +1,207 @@
+"""What we add to a Jupyter kernel for Python: it tells of the namespace and lets code call the host. IPython runs the cells."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+from .. import toolbox
+from ..control import Control, python_version, working_directory
+from ..frames import Frame
+from ..origins import Origins
+from ..readable import cell_ended, form_of
+from ..variables import NamespaceWatch, merged
+from .calling import HostCalls
+
+TARGET = "mahtab-tui"
+"""The comm over which the host asks."""
+
+_NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
+_MISSING = object()
+
+
+class Watch(NamespaceWatch):
+    """The user's names, without those that are IPython's own."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        super().__init__(shell.user_ns)
+
+    def _items(self) -> list[tuple[str, Any]]:
+        hidden = self._shell.user_ns_hidden
+        return [(name, value) for name, value in super()._items() if not _NUMBERED.fullmatch(name) and hidden.get(name, _MISSING) is not value]
+
+
+class Reply:
+    """JSON as the value of an expression; IPython tells its `repr`."""
+
+    def __init__(self, value: Any) -> None:
+        self._text = json.dumps(value)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class CommChannel:
+    """Sends frames to the host over its comm."""
+
+    fd = -1
+    absent = False
+
+    def __init__(self) -> None:
+        self.comm: Any = None
+
+    def send(self, frame: Frame) -> None:
+        if self.comm is not None:
+            self.comm.send({"frame": json.dumps(frame)})
+
+
+class Helper:
+    """All that we add, for one host."""
+
+    def __init__(self, shell: Any, token: str, session: str) -> None:
+        """token: marks what is meant for the host. session: the host's, in the headers of its messages."""
+        self._shell = shell
+        self._builtins = dict(builtins.__dict__)
+        self._calls = HostCalls(shell.kernel, token, session, self._run_nested)
+        self._watch = Watch(shell)
+        self._open: list[tuple[ast.Module | None, list[dict[str, Any]]]] = []
+        """The cells that run, one inside the other, with their changes so far."""
+        self._done: list[dict[str, Any]] = []
+        self._channel = CommChannel()
+        self._control = Control(
+            self._channel,
+            shell.user_ns,
+            {"variables": self._variables, "ended": self._told_ended, "functions": self._functions, "servers": self._servers, "leave": self._leave},
+            active=lambda: False,
+            flush=lambda: None,
+            repair=lambda: None,
+            ended=lambda: None,
+        )
+        toolbox.install(self._calls.call)
+        if "display" in self._builtins:  # IPython's own is what its users know
+            builtins.__dict__["display"] = self._builtins["display"]
+        self._added = [name for name, value in builtins.__dict__.items() if self._builtins.get(name, _MISSING) is not value]
+        self._plain: Any = shell.display_formatter.formatters["text/plain"]
+        self._plain_before = self._plain.for_type(str, self._print_text)
+        shell.events.register("pre_run_cell", self._before)
+        shell.events.register("post_run_cell", self._after)
+        shell.kernel.comm_manager.register_target(TARGET, self._opened)
+
+    def hello(self) -> dict[str, Any]:
+        return {"python": python_version(), "executable": sys.executable, "cwd": working_directory(), "pid": os.getpid()}
+
+    def ended(self) -> dict[str, Any]:
+        """What the last cell has changed, and where it has left the working directory."""
+        changes, self._done = self._done, []
+        return {"changes": changes, "cwd": working_directory()}
+
+    def _opened(self, comm: Any, message: Any) -> None:
+        self._channel.comm = comm
+        # Not `on_msg`: around that, IPython's events run, which would show and close the figures of a running cell.
+        comm.handle_msg = self._asked
+
+    def _asked(self, message: Any) -> None:
+        self._control.handle(json.loads(message["content"]["data"]["frame"]))
+
+    def _variables(self, frame: Frame) -> None:
+        self._channel.send({"op": "reply", "id": frame["id"], "value": self._watch.listing()})
+
+    def _told_ended(self, frame: Frame) -> None:
+        self._channel.send({"op": "reply", "id": frame["id"], "value": self.ended()})
+
+    def _functions(self, frame: Frame) -> None:
+        self._added += toolbox.add(frame["functions"])
+        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
+
+    def _servers(self, frame: Frame) -> None:
+        self._added += toolbox.add_servers(frame["servers"], Origins())
+        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
+
+    def _leave(self, frame: Frame) -> None:
+        """Take everything away that we have added."""
+        for name in self._added:
+            if name in self._builtins:
+                builtins.__dict__[name] = self._builtins[name]
+            else:
+                builtins.__dict__.pop(name, None)
+        self._plain.type_printers.pop(str, None)
+        if self._plain_before is not None:
+            self._plain.for_type(str, self._plain_before)
+        with suppress(ValueError):
+            self._shell.events.unregister("pre_run_cell", self._before)
+            self._shell.events.unregister("post_run_cell", self._after)
+        with suppress(KeyError):
+            self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
+        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
+
+    def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
+        """Show the texts that our tools return as text; other strings quoted."""
+        if form_of(value) is not None:
+            printer.text(value.rstrip("\n"))
+        elif self._plain_before is not None:
+            self._plain_before(value, printer, cycle)
+        else:
+            printer.text(str.__repr__(value))
+
+    # Around a cell. IPython prints what is raised here, and goes on.
+
+    def _before(self, info: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # a cell of another client's subshell
+        if self._open:
+            tree, changes = self._open[-1]
+            changes += self._watch.changes(tree)
+        tree, codes = self._compiled(info.raw_cell)
+        self._open.append((tree, []))
+        if tree is not None:
+            self._watch.expect(tree, codes)
+
+    def _after(self, result: Any) -> None:
+        if self._open and threading.current_thread() is threading.main_thread():
+            tree, changes = self._open.pop()
+            self._done = merged(changes + self._watch.changes(tree))
+            cell_ended()
+
+    def _compiled(self, source: str) -> tuple[ast.Module | None, tuple[Any, ...]]:
+        try:
+            plain = self._shell.transform_cell(source)
+            tree = compile(plain, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            assert isinstance(tree, ast.Module)
+            return tree, (compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT),)
+        except Exception:  # IPython itself will tell what is wrong
+            return None, ()
+
+    def _run_nested(self, source: str) -> dict[str, Any]:
+        """Run a cell within one that waits for the host."""
+        result = self._shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        status = "ok" if error is None else "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+        return {"status": status, **self.ended()}
+
+
+class _Current:
+    """The helper of this kernel, once a host has come."""
+
+    helper: Helper | None = None
+
+
+def begin(token: str, session: str) -> Reply:
+    """Serve a host; one at a time."""
+    from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
+
+    if _Current.helper is not None:
+        _Current.helper._leave({"id": 0})
+    _Current.helper = Helper(get_ipython(), token, session)
+    return Reply(_Current.helper.hello())
+
+
+def ended() -> Reply:
+    return Reply({} if _Current.helper is None else _Current.helper.ended())

@@ -1,0 +1,266 @@
+"""Kernels of Jupyter on this machine: what users see of them, with a real ipykernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import HostFunction, Kernel, KernelError, KernelState
+from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
+from mahtab_tui.kernel.values import CellResult, Status
+from tests.integration.kernels import Cells, RecordingHost
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
+    """Cells in one kernel for the tests that leave it as it was."""
+    kernel, host = jupyter_kernel("jupyter:python3", "", str(tmp_path_factory.mktemp("there")), ""), RecordingHost()
+    host.given = (HostFunction("shout", "shout", (("text", "str", None),), "Say it loudly."),)
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+@pytest.fixture
+def cells(shared: Cells) -> Cells:
+    shared.host.answer = lambda name, args: None
+    while not shared.host.states.empty():
+        shared.host.states.get()
+    while not shared.host.calls.empty():
+        shared.host.calls.get()
+    return shared
+
+
+def test_prints_values_and_changes_are_told(cells: Cells) -> None:
+    result = cells.run("print('hi'); told = [1]\ntold")
+    assert (result.status, result.output, result.kinds) == (Status.OK, "hi\n[1]\n", (("stdout", 3), ("value", 4)))
+    assert [(each.name, each.change) for each in result.changes] == [("told", "added")]
+    assert [(each.name, each.change) for each in cells.run("told.append(2)").changes] == [("told", "changed")]
+    assert [(each.name, each.change) for each in cells.run("del told").changes] == [("told", "deleted")]
+
+
+def test_only_the_users_names_are_variables(cells: Cells) -> None:
+    cells.run("mine = 1; _hidden = 2\nmine")
+    names = {each.name for each in cells.kernel.variables()}
+    assert {"mine", "_hidden"} <= names
+    assert not names & {"In", "Out", "exit", "quit", "get_ipython", "_", "_1", "_i", "_ih", "_oh", "_dh", "open"}
+    assert not any("mahtab" in name for name in names)
+
+
+def test_our_questions_leave_the_history_alone(cells: Cells) -> None:
+    cells.run("1 + 1")
+    cells.kernel.variables()
+    cells.kernel.complete("le", 2)
+    assert cells.run("In[-2:]").output == "['1 + 1', 'In[-2:]']\n"
+    assert cells.run("Out[max(Out)]").status is Status.OK
+
+
+def test_an_error_has_its_traceback_and_what_it_changed(cells: Cells) -> None:
+    result = cells.run("made = 1\n1 / 0")
+    assert result.status is Status.ERROR
+    assert "ZeroDivisionError: division by zero" in result.output.replace("\x1b[39m", "").replace("\x1b[31m", "")
+    assert [each.name for each in result.changes] == ["made"]
+
+
+def test_a_table_is_displayed_as_such(cells: Cells) -> None:
+    result = cells.run("import pandas\npandas.DataFrame({'a': [1]})")
+    assert [each.mime for each in result.displays] == ["text/html"]
+    assert "<table" in result.displays[0].data
+
+
+def test_a_picture_is_displayed_as_such(cells: Cells) -> None:
+    result = cells.run("from PIL import Image\nImage.new('RGB', (2, 2))")
+    assert [each.mime for each in result.displays] == ["image/png"]
+
+
+def test_cleared_output_is_replaced(cells: Cells) -> None:
+    code = "from IPython.display import clear_output\nfor n in range(3):\n    print('step')\n    print(n)\n    clear_output(wait=True)\nprint('end')"
+    assert cells.run(code).output == "end\n"
+
+
+def test_everything_can_be_looked_at_while_a_cell_runs(cells: Cells) -> None:
+    cells.run("table = {'a': 1}")
+
+    def look() -> None:
+        assert "table" in {each.name for each in cells.kernel.variables()}
+        assert cells.kernel.inspect("table").text == "{'a': 1}"
+        assert cells.kernel.complete("tabl", 4).items[0].label == "table"
+        explanation = cells.kernel.explain("len(", 4)
+        assert explanation is not None
+        assert explanation.signature.startswith("len(")
+        assert cells.kernel.private_use(["table"], ["print(table)"]).used == (("table",),)
+        assert cells.kernel.interrupt()
+
+    result = meanwhile(cells, look, "print('go')\nwhile True: pass")
+    assert result.status is Status.INTERRUPTED
+    assert result.output.startswith("go\n")
+
+
+def test_looking_does_not_take_the_figure_of_a_running_cell(cells: Cells) -> None:
+    cells.run("%matplotlib inline\nimport matplotlib.pyplot as plt")
+    code = "plt.plot([1, 2]); print('go')\nimport time; time.sleep(0.5)\nplt.title('late'); None"
+    result = meanwhile(cells, lambda: [cells.kernel.variables() for _ in range(5)], code)
+    assert [each.mime for each in result.displays] == ["image/png"]
+
+
+def test_an_unknown_variable_is_a_sentence(cells: Cells) -> None:
+    with pytest.raises(KernelError, match="There is no variable named nothing_here"):
+        cells.kernel.inspect("nothing_here")
+
+
+def test_input_is_asked_for_and_shown(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: "blue"
+    assert cells.run("colour = input('colour? ')\ncolour").output == "colour? blue\n'blue'\n"
+    assert cells.host.calls.get() == ("input", {"prompt": "colour? ", "password": False})
+
+
+def test_hidden_input_is_not_shown(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: "hush"
+    assert cells.run("import getpass\nlen(getpass.getpass('key: '))").output == "key: \n4\n"
+    assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
+
+
+def test_the_end_of_input_is_an_error(cells: Cells) -> None:
+    assert "EOFError" in cells.run("input('more? ')").output
+
+
+def test_code_calls_the_host(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: f"{name}: {args}"
+    assert cells.run("shout('hé')").output == "shout: {'text': 'hé'}\n"
+    assert cells.run("usage()").output == "usage: {}\n"
+
+
+def test_an_error_of_the_host_is_raised_there(cells: Cells) -> None:
+    def fail(name: str, args: object) -> None:
+        raise RuntimeError("not today")
+
+    cells.host.answer = fail
+    assert "not today" in cells.run("shout('x')").output
+
+
+def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
+    inner = []
+
+    def answer(name: str, args: object) -> str:
+        inner.append(
+            cells.kernel.execute("print('inside'); made_inside = 2\n3", cell=900, origin="assistant", on_output=lambda *told: None, nested=True)
+        )
+        return "answered"
+
+    cells.host.answer = answer
+    result = cells.run("print('before'); outside = 1\nprint(shout('x'))\nprint('after')")
+    assert result.output == "before\nanswered\nafter\n"
+    assert inner[0].output == "inside\n3\n"
+    assert [each.name for each in inner[0].changes] == ["made_inside"]
+    assert [each.name for each in result.changes] == ["outside"]
+
+
+def test_a_call_of_the_host_can_be_interrupted(cells: Cells) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def answer(name: str, args: object) -> None:
+        asked.set()
+        over.wait(30)
+
+    cells.host.answer = answer
+
+    def interrupt() -> None:
+        asked.wait(30)
+        cells.kernel.interrupt()
+
+    result = meanwhile(cells, interrupt, "print('go')\nshout('x')")
+    assert result.status is Status.INTERRUPTED
+    assert cells.host.cancelled.get(timeout=30) == "shout"
+    over.set()
+
+
+def test_printing_too_much_stops_a_cell_with_a_limit(cells: Cells) -> None:
+    result = cells.run("while True: print('x' * 100)", limit=1_000)
+    assert result.status is Status.ERROR
+    assert "OutputLimitError" in result.output
+
+
+def test_the_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
+    cells.run(f"import os; os.chdir({str(tmp_path)!r})")
+    assert cells.kernel.info().cwd == str(tmp_path)
+    assert cells.kernel.change_directory("/") == "/"
+
+
+def test_what_is_not_there_is_said(cells: Cells) -> None:
+    assert cells.kernel.cannot_undo
+    assert cells.kernel.cannot_limit
+    assert cells.kernel.kept() is None
+    with pytest.raises(KernelError, match="cannot be undone"):
+        cells.kernel.undo(1)
+    with pytest.raises(KernelError, match="own interpreter"):
+        cells.kernel.activate("python3")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Cells]:
+    """Cells in a kernel for one test."""
+    kernel, host = jupyter_kernel("jupyter:python3", "", str(tmp_path), "begun = 1"), RecordingHost()
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+def test_a_kernel_that_dies_is_told_and_a_new_one_goes_on(own: Cells) -> None:
+    result = own.run("print('last words', flush=True)\nimport os; os._exit(3)")
+    assert result.status is Status.DIED
+    assert "has ended" in result.detail
+    assert "has ended" in own.host.wait_for_state(KernelState.DEAD)
+    assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
+    assert own.text("begun") == "1\n"
+    assert own.kernel.variables()
+
+
+def test_killing_and_resetting_give_a_new_kernel(own: Cells) -> None:
+    own.run("x = 1")
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
+    assert own.run_until("go", threading.Thread(target=own.kernel.kill).start, code).status is Status.KILLED
+    assert "NameError" in own.run("x").output
+    own.run("x = 1")
+    own.kernel.reset()
+    assert "NameError" in own.run("x").output
+
+
+def test_leaving_ends_the_kernel(own: Cells) -> None:
+    pid = own.kernel.info().pid
+    own.kernel.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert own.run("1").detail == "The session was closed."
+
+
+def test_a_kernelspec_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(KernelError, match=r"^Jupyter knows no kernel named nothing: it knows .*python3.*\.$"):
+        start("jupyter:nothing")
+
+
+def test_a_kernel_killed_while_idle_is_replaced(own: Cells) -> None:
+    os.kill(own.kernel.info().pid, signal.SIGKILL)
+    own.host.wait_for_state(KernelState.DEAD)
+    assert "new kernel" in own.host.wait_for_state(KernelState.IDLE)
+    assert own.text("begun") == "1\n"
+
+
+def meanwhile(cells: Cells, work: Callable[[], object], code: str) -> CellResult:
+    """Run a cell that prints "go", and work on another thread from then on."""
+    with ThreadPoolExecutor() as pool:
+        done: list[Future[object]] = []
+        result = cells.run_until("go", lambda: done.append(pool.submit(work)), code)
+        done[0].result()
+    return result
+
+
+def start(address: str) -> Kernel:
+    kernel = jupyter_kernel(address, "", "/", "")
+    kernel.start(RecordingHost())
+    return kernel
