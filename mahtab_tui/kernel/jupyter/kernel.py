@@ -201,7 +201,24 @@ class JupyterKernel:
         ready = talk.ready
         return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label)
 
-    def close(self) -> None:
+    @property
+    def outlives(self) -> bool:
+        return False
+
+    @property
+    def waited(self) -> bool:
+        return False
+
+    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
+        """Nothing: a Jupyter kernel does not tell again what a cell has printed."""
+        return None
+
+    def stored(self, cell: int) -> None: ...
+
+    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
+        return None, ()
+
+    def close(self, *, leave: bool = False) -> None:
         if self._closed.is_set():
             return
         self._closed.set()
