@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import resource
 import sys
+import tempfile
+from pathlib import Path
 
 LENGTH = 200_000
 """Characters: a linear reader takes at most two seconds for them, a quadratic one 20,000,000,000 steps."""
@@ -114,9 +116,29 @@ def partitions(text: str) -> None:
     list(cuts(text, 5_000))
 
 
+def cells_of_a_script(text: str) -> None:
+    _read_as_cells(f"# %%\n{text}", "a.py")
+
+
+def cells_of_markdown(text: str) -> None:
+    _read_as_cells(f"---\n{text}\n---\n{text}", "a.md")
+
+
+def _read_as_cells(text: str, name: str) -> None:
+    from mahtab_tui.export.reading import read_notebook
+    from mahtab_tui.export.saving import text_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_text(text, "utf-8", errors="replace")
+        file = read_notebook(path)
+    content = {**file.content, "cells": [*file.cells, {"cell_type": "code", "source": "x", "metadata": {}, "outputs": [], "execution_count": 1}]}
+    text_of(file, content)
+
+
 READERS = [
     plain, styled, defused, collapsed, printed, code_of_an_answer, code_in_a_fence, answer_in_words, streamed_answer, frame, requests, grounds,
-    sub_call_text, partitions,
+    sub_call_text, partitions, cells_of_a_script, cells_of_markdown,
 ]  # fmt: skip
 PIECES = {
     "letters": "a",

@@ -30,8 +30,8 @@ _OUTPUTS = 200
 """Outputs of one cell that the session shows."""
 
 _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
-HEADER = re.compile(r"\A((?:# )?---)\n(?:.*\n)*?\1\n+")
-"""Metadata at the start of a script or Markdown file."""
+HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
+"""What precedes the cells of a script or Markdown file: the interpreter, the encoding, metadata."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
 KINDS = ("code", "markdown", "raw")
 
@@ -74,6 +74,8 @@ class NotebookFile:
     """Whether the session writes it as it goes, without being told to."""
     header: str = ""
     """The first lines of a script or Markdown file, if they are metadata."""
+    text: str = ""
+    """The rest of it."""
 
     @property
     def cells(self) -> list[Node]:
@@ -164,12 +166,17 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     form = "py:percent" if python else "md"
     if len(text) > _MOST_TEXT or len(_PERCENT.findall(text)) > _MOST_CELLS or text.count("```") > 2 * _MOST_CELLS:
         raise CannotOpen(f"{shown} is too large to be shown as cells. --load={shown} makes a variable of it.")
-    header = found[0] if (found := HEADER.match(text)) else ""
-    try:  # The header stays as it is. It is YAML, and what a few lines of that may become is not bounded.
-        read = json.loads(json.dumps(jupytext.reads(text.removeprefix(header), fmt=form)))
+    found = HEADER.match(text)
+    header = found[0] if found else ""
+    body = text.removeprefix(header)
+    # Below a cell of our own jupytext finds no header. It would be read as YAML, and what a few lines of that may become is not bounded.
+    above = "x\n\n\n" if not python else "# %%\nx\n\n" if _PERCENT.match(body) else "# %%\nx\n\n# %%\n"
+    try:
+        read = json.loads(json.dumps(jupytext.reads(above + body, fmt=form)))
     except Exception as error:  # a library over a file from anybody
         raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
-    return NotebookFile(path.absolute(), digest(content), read, form, style, header=header)
+    del read["cells"][0]
+    return NotebookFile(path.absolute(), digest(content), read, form, style, header=header, text=body)
 
 
 def _text(value: object) -> str | None:

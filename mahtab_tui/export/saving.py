@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from mahtab_tui.export.entries import Cell, Entry
 from mahtab_tui.export.notebook import METADATA_OF_NEW, cells, code_cell
 from mahtab_tui.export.reading import HEADER, Node, NotebookFile, digest, source_of
 from mahtab_tui.export.selection import Selected
+from mahtab_tui.export.spelling import respelled
 from mahtab_tui.export.writing import replace_file
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,7 +55,7 @@ def text_of(file: NotebookFile, content: Node) -> str:
     """Return the text of the file with this content, laid out as the file was."""
     style = file.style
     if file.form != "ipynb":
-        text = file.header + HEADER.sub("", _as_text(file.form, content), count=1)
+        text = file.header + _respelled(file, content)
     else:
         separators = (",", ": ") if style.indent is not None else None
         text = json.dumps(content, ensure_ascii=False, indent=style.indent, separators=separators) + "\n" * style.ends
@@ -100,11 +102,23 @@ def _split(new: list[Node]) -> list[Node]:
     return split
 
 
+def _respelled(file: NotebookFile, content: Node) -> str:
+    """Return the text after the header; lines of what has not changed stay as they were."""
+    if file.form == "script":
+        return _as_text(file.form, content)
+    now, read = (HEADER.sub("", _as_text(file.form, each), count=1) for each in (content, file.content))
+    return respelled(file.text, read, now)
+
+
 def _as_text(form: str, content: Node) -> str:
     import jupytext
 
     made = content["cells"]
     if form == "script" and len(made) <= 1:
         return source_of(made[0]) if made else ""
-    notebook = nbformat.from_dict({**content, "cells": [{**cell, "source": source_of(cell)} for cell in made]})
-    return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
+    metadata = {"jupytext": {"notebook_metadata_filter": "-all"}} if form == "script" else content["metadata"]
+    notebook = nbformat.from_dict({**content, "metadata": metadata, "cells": [{**cell, "source": source_of(cell)} for cell in made]})
+    try:
+        return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
+    except Exception:  # a library over cells from anybody
+        raise OSError(errno.EINVAL, "its cells cannot be written as a text") from None

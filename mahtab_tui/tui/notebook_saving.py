@@ -31,7 +31,7 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
         try:
             save()
         except ChangedOutside:
-            app.call_later(app.push_screen, MineOrTheirs(_CHANGED.format(notebook.label), yes="Keep mine", no="Read theirs"), chosen)
+            app.call_later(app.push_screen, MineOrTheirs(CHANGED.format(notebook.label), yes="Keep mine", no="Read theirs"), chosen)
 
     def chosen(mine: bool | None) -> None:
         if mine is not None:
@@ -52,7 +52,7 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
         sure(True)
 
 
-_CHANGED = "Another program has changed {} since it was read. Keep mine replaces the file; read theirs shows its cells here, and drops from the file what is not saved."
+CHANGED = "Another program has changed {} since it was read. Keep mine replaces the file; read theirs shows its cells here, and drops from the file what is not saved."
 
 
 def _save_copy(session: Session, notebook: Notebook, copy: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import DisplayHandler
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.export.reading import CannotOpen, outputs_of, read_notebook
@@ -215,8 +216,10 @@ def test_a_file_that_is_gone_is_written_only_if_the_user_says_so(tmp_path: Path,
 
 
 def test_secrets_and_private_variables_are_not_written(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    earlier = nbformat.v4.new_output("stream", text="earlier")
     path = write(
-        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("key = 'sk-of-the-file-1'"), nbformat.v4.new_code_cell("df")]), tmp_path / "a.ipynb"
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("key = 'sk-of-the-file-1'"), nbformat.v4.new_code_cell("df", outputs=[earlier])]),
+        tmp_path / "a.ipynb",
     )
     it = bench(path, secrets=("sk-of-the-file-1", "sk-of-the-user-2"))
     it.happen(*again(1, 1, "key = 'sk-of-the-file-1'", ("stdout", "sk-of-the-file-1\n")))
@@ -227,7 +230,7 @@ def test_secrets_and_private_variables_are_not_written(tmp_path: Path, bench: Ca
     made = nbformat.read(path, as_version=4)
     assert made.cells[0].source == "key = 'sk-of-the-file-1'"  # it was there already
     assert "sk-of" not in str(made.cells[0].outputs) + str(made.cells[2:])
-    assert (made.cells[1].source, made.cells[1].outputs) == ("df", [])
+    assert (made.cells[1].source, made.cells[1].outputs) == ("df", [earlier])
 
 
 def test_links_modes_and_line_ends_stay(tmp_path: Path, bench: Callable[..., Bench]) -> None:
@@ -243,6 +246,38 @@ def test_links_modes_and_line_ends_stay(tmp_path: Path, bench: Callable[..., Ben
     assert path.stat().st_mode & 0o777 == 0o640
     assert path.read_bytes().count(b"\n") == path.read_bytes().count(b"\r\n") > 10
     assert sorted(os.listdir(tmp_path)) == ["it.ipynb", "link.ipynb"]
+
+
+def test_only_the_lines_of_what_ran_change(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("a"), nbformat.v4.new_code_cell("b")])
+    for indent, ends in (("   ", "\n"), ("\t", ""), (None, "")):
+        path = tmp_path / "it.ipynb"
+        path.write_text(json.dumps(made, indent=indent) + ends)
+        it = bench(path)
+        before = path.read_text().split("\n")
+        it.happen(*again(2, 7, "b"))
+        it.notebook.save()
+        after = path.read_text().split("\n")
+        changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        assert len(changed) == 1
+        assert changed[0][0].replace("null", "7", 2).count("7") >= changed[0][1].count("7") > 0
+
+
+def test_a_hidden_cell_takes_no_room_of_what_the_model_is_told(tmp_path: Path) -> None:
+    prompt = PromptHandler()
+    for place, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
+        prompt.take(records.NotebookCell(text, place=place, kind="code"))
+    assert "first" not in prompt.get_context(1_000)
+    prompt.take(records.Hide(entry="place 2", hidden=True))
+    assert "first" in prompt.get_context(1_000)
+
+
+def test_cells_wait_behind_the_users_and_before_those_of_agents(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    inbox = Inbox(bench(story(tmp_path)).log)
+    inbox.put_for("agent", "theirs", lambda: None, lambda: None)
+    inbox.put("python", "mine")
+    inbox.put_cells([("b", lambda: None), ("c", lambda: None)], lambda items: None)
+    assert [item.text for item in (inbox.take("python") for _ in range(4)) if item is not None] == ["mine", "b", "c", "theirs"]
 
 
 def test_old_formats_get_no_ids(tmp_path: Path, bench: Callable[..., Bench]) -> None:
@@ -385,6 +420,33 @@ def test_a_script_in_percent_format_has_cells_and_keeps_its_text(tmp_path: Path,
     it.happen(*again(3, 2, "x + 2"), *ran(3, "new = 1"))
     it.notebook.save()
     assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
+
+
+SPELT = [
+    ("py", "#%%\nx = 1\n#%% title here\ny = 2\n\n\n\n#%%\nz = 3", "y = 2"),
+    ("py", "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n'''Doc.'''\nimport os\n\n# %% A\ny = 2\n", "y = 2"),
+    ("py", "#!/usr/bin/env python\ny = 2\n# %%\nz = '#!'\n", "y = 2"),
+    ("py", "# %%\n%time x\n!ls\n\n# %%\ny = 2\n# %%\n!pip\n", "y = 2"),
+    ("md", "# T\n\n\n\ntext\n\n\n```python\n\ny = 2\n\n```\n\n\n\n\nend", "y = 2"),
+    ("md", "- a\n  ```python\n  x = 1\n  ```\n\n```python\ny = 2\n```\ntext right after\n\n```py\nq\n```\n\n\n", "y = 2"),
+]
+
+
+@pytest.mark.parametrize(("ending", "text", "code"), SPELT)
+def test_lines_that_the_user_did_not_touch_keep_their_spelling(
+    ending: str, text: str, code: str, tmp_path: Path, bench: Callable[..., Bench]
+) -> None:
+    path = tmp_path / f"it.{ending}"
+    path.write_text(text)
+    it = bench(path)
+    cells = {record.text.strip("\n"): record.place for record in it.records() if isinstance(record, records.NotebookCell)}
+    it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
+    it.notebook.save()
+    assert path.read_text() == text.replace("y = 2", "y = 7")
+    it.happen(*ran(2, "added = 1"))
+    it.notebook.save()
+    assert path.read_text().startswith(text.replace("y = 2", "y = 7"))
+    assert "added = 1" in path.read_text()
 
 
 def test_a_header_is_kept_and_not_read(tmp_path: Path, bench: Callable[..., Bench]) -> None:

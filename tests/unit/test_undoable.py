@@ -73,3 +73,11 @@ def test_the_answer_begins_with_what_was_not_undone(undone: tuple[int, ...], fir
     entry = next(entry for entry in transcript.entries if isinstance(entry, Words) and text(entry) == "Done.")
     assert begins(transcript, entry) == first
     assert begins(transcript, transcript.entries[-1]) is None, "a notice stands for nothing"
+
+
+def test_words_of_a_notebook_belong_to_no_answer() -> None:
+    transcript = Transcript(0.0)
+    transcript.fold([*conversation(), made(tags.NOTEBOOK_CELL, "# Title", {"place": 1, "kind": "markdown"}, 1.0)])
+    transcript.fold([made(tags.ASSISTANT_REPL_IN, "f = 6", {"cell": 7, "turn": 2, "step": 1, "party": "claude"}, 1.0)])
+    words = next(entry for entry in transcript.entries if entry.key == "place 1")
+    assert cell_to_undo(transcript.entries, words) is None
