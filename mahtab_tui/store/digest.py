@@ -51,6 +51,8 @@ _BEHIND = (
     "select session.id from session left join digest on digest.session = session.id"
     " where coalesce(digest.upto, 0) < (select coalesce(max(number), 0) from record where record.session = session.id) order by session.last desc"
 )
+_NUMBER = "insert into digest (session) select id from session where id not in (select session from digest) order by last, rowid"
+"""Numbers the sessions from the oldest: a search finds those with the highest number first."""
 
 
 class Place(NamedTuple):
@@ -226,6 +228,9 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
         if not make_index(connection):
             return 0
         waiting = behind(connection)
+        if waiting:
+            with transaction(connection):
+                connection.execute(_NUMBER)
         while waiting and time.monotonic() < ends_at:
             began = time.monotonic()
             with transaction(connection):

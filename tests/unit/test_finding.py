@@ -251,6 +251,16 @@ def test_sessions_of_older_versions_are_read_in_steps_and_until_then_that_is_tol
     assert found(path, "plums") == ["a"]
 
 
+def test_of_sessions_of_older_versions_the_newest_are_found_first(path: Path) -> None:
+    for number in range(6):
+        save(path, f"s{number}", question("apples", at=1000.0 + number))
+    without_digests(path)
+    assert catch_up(path, 60.0) == 0
+    outcome = find_sessions(path, "apples", limit=2)
+    assert [hit.session.id for hit in outcome.hits] == ["s5", "s4"]
+    assert outcome.more
+
+
 def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
     save(path, "s", question("apples"))
     fork_session(path, "s", "copy")

@@ -173,10 +173,11 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
     def _show(self, answer: Answer) -> None:
         if is_leaving(self) or answer.question != self._question:
             return
-        first = self._answer is None or self._answer.question != answer.question
+        same = self._answer is not None and self._answer.question == answer.question
+        chosen = self.listing.chosen.session.id if same and self.listing.chosen is not None else self._present
         self._answer = answer
-        present = next((place for place, hit in enumerate(answer.found.hits) if hit.session.id == self._present), 0)
-        self.listing.fill(present if first else None)
+        place = next((place for place, hit in enumerate(answer.found.hits) if hit.session.id == chosen), None if same else 0)
+        self.listing.fill(place)
         self.listing.count(self._count(answer))
         if answer.problem or answer.found.note:
             self.listing.say(answer.problem or answer.found.note)
