@@ -14,7 +14,7 @@ from mahtab_tui.kernel.reading import SpooledOutput
 from mahtab_tui.kernel.requests import NO_ANSWER
 from mahtab_tui.kernel.retelling import Kept, Steps, Story, going_on, retell
 from mahtab_tui.kernel.values import CellResult
-from mahtab_tui.kernel.worker.frames import encode
+from mahtab_tui.kernel.worker.frames import Frame, encode
 from mahtab_tui.system.waiting import result_of
 
 TAKEN = "The kernel is at the other terminal now, with its variables."
@@ -84,7 +84,7 @@ class Outliving:
         if self.output is not None:
             with self._lock:
                 self._heard = self.output.at
-            self._send(self.news())
+            self.tell()
 
     def stored(self, cell: int) -> None:
         """A cell's end and output are stored: the kernel need not tell them to another host."""
@@ -94,11 +94,15 @@ class Outliving:
             self._stored.append(cell)
             end = self._ends.pop(cell, 0)
         if self.output.stored(end):
-            self._send(self.news())
+            self.tell()
 
-    def news(self) -> bytes:
-        """Return a frame that says what is stored, if there is anything to say. It is sent with the next cell, as a frame costs time."""
+    def tell(self) -> None:
+        """Tell the kernel what is stored."""
+        self._send(encode({"op": "stored", **self.news()}))
+
+    def news(self) -> Frame:
+        """Return what is stored, if that is not told yet. It goes with the next cell, because a frame of its own costs time."""
         with self._lock:
             cells, self._stored = self._stored, []
             heard, self._heard = self._heard, 0
-        return encode({"op": "stored", "cells": cells, "heard": heard}) if cells or heard else b""
+        return {"stored": cells, "heard": heard} if cells or heard else {}

@@ -138,6 +138,8 @@ class ProcessKernel:
     def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._needed_worker()
+            if worker.waited is None:  # the kernel has died meanwhile
+                return None
             if nested:
                 return worker.outliving.go_on(cell, on_output, on_display)
             self._tell(KernelState.BUSY, "")

@@ -113,7 +113,8 @@ class WorkerProcess:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         try:
-            data = self.outliving.news() + encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "limited": limited})
+            frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "limited": limited}
+            data = encode({**frame, **self.outliving.news()})
             with self._lock:
                 if self.over:
                     running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
@@ -195,6 +196,7 @@ class WorkerProcess:
         if process is None or process.held is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
+        self.outliving.tell()
         with self._lock:
             self._leaving = self._left = True
         with contextlib.suppress(OSError):

@@ -66,7 +66,7 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
         assert "disconnected you" in await b.text("eval", code="1")
         assert await anyio.to_thread.run_sync(screen.leave) == 0
         assert "its screen is gone" in await a.text("eval", code="1")
-    assert list(share_folder().iterdir()) == []
+    assert list(share_folder().glob("*.sock")) == []
 
 
 async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, project: Path) -> None:
@@ -77,10 +77,10 @@ async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, projec
         os.kill(screen.pid, signal.SIGKILL)
         await anyio.to_thread.run_sync(screen.wait_end)
         assert "The session has ended" in await a.text("eval", code="1")
-    assert len(list(share_folder().iterdir())) == 1
+    assert len(list(share_folder().glob("*.sock"))) == 1
     listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True)
     assert "Running" not in listed.stdout
-    assert list(share_folder().iterdir()) == []
+    assert list(share_folder().glob("*.sock")) == []
 
 
 async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start, project: Path) -> None:
@@ -100,4 +100,4 @@ async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start
 async def test_a_session_can_be_closed_to_agents(start: Start, project: Path, words: tuple[str, ...]) -> None:
     screen = start("--model", "demo", *words)
     await (seen(screen, IDLE) if words else opened(screen))
-    assert bool(list(share_folder().iterdir())) == (not words)
+    assert bool(list(share_folder().glob("*.sock"))) == (not words)

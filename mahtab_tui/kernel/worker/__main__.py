@@ -170,6 +170,7 @@ class Worker:
         if frame["op"] in ("execute", "restore"):
             self._open.add(frame["cell"])
             if self._story is not None and frame["op"] == "execute":
+                self._stored(frame)
                 self._story.begin(frame)
         elif frame["op"] == "keep":
             self._make_keeper()
@@ -292,10 +293,8 @@ class Worker:
 
     def _stored(self, frame: Frame) -> None:
         """The host has stored cells, or what was printed outside cells up to an offset."""
-        if self._story is not None:
-            for cell in frame["cells"]:
-                self._story.stored(cell)
-            self._story.heard(frame["heard"])
+        if self._story is not None and "stored" in frame:
+            self._story.stored(frame["stored"], frame["heard"])
 
     def _end(self, frame: Frame) -> None:
         """The host wants the kernel to end with it."""

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
@@ -45,17 +46,17 @@ class Channel:
 
     def send(self, frame: Frame) -> None:
         """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens, and nobody will."""
-        data = encode(frame, self._limit, self._token)
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
-                self._write(data, frame)
+                self._write(frame)
         else:
-            self._write(data, frame)
+            self._write(frame)
 
-    def _write(self, data: bytes, frame: Frame) -> None:
+    def _write(self, frame: Frame) -> None:
         if self.fd < 0:
             raise RuntimeError("a forked child cannot speak with the session")
         with self._lock:
+            data = encode(frame, self._limit, self._token)  # with the token of the host that is there now
             if self.beside is not None:
                 self.beside.story.note(frame)
             if not self.absent:
@@ -81,7 +82,8 @@ class Channel:
     def host_came(self, fd: int, hello: Frame) -> None:
         """Speak with another host from now on; `hello` is the first that it hears, with the story. fd: takes the place of the old one."""
         if not self.absent:  # the kernel was taken from it; it may not be reading
-            late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
+            with suppress(OSError):
+                late_import("socket").socket(fileno=os.dup(self.fd)).shutdown(2)
         token = os.read(fd, TOKEN_SIZE)
         with self._lock:
             os.dup2(fd, self.fd, inheritable=False)
@@ -155,13 +157,17 @@ class Control:
         self._ended = ended
         self._staying = staying
         self._reader = FrameReader()
+        self._host_gone = False
+        """The host has closed its connection, and all that it has said was read."""
 
     def run(self) -> None:
         # The signal is for the main thread: only there does it end a `sleep`.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        was_busy = False
         while True:
             try:
-                active = self._active() or _thread._count() > 1
+                busy = self._active() or _thread._count() > 1
+                active, was_busy = busy or was_busy, busy  # once more: a thread may have printed just before its end
                 ready = self._ready(active)
                 if active:
                     self._flush()
@@ -176,7 +182,7 @@ class Control:
     def _ready(self, active: bool) -> list[int]:
         """Wait for the host, or the holder; returns the descriptors that can be read."""
         poll = select.poll()
-        if not self._channel.absent:
+        if not self._host_gone:
             poll.register(self._channel.fd, select.POLLIN)
         if self._staying is not None and self._staying.fd >= 0:
             poll.register(self._staying.fd, select.POLLIN)
@@ -185,19 +191,26 @@ class Control:
     def _serve(self, ready: list[int]) -> bool:
         """Serve the host; returns whether the kernel goes on."""
         staying = self._staying
-        if staying is not None and (staying.over() or (staying.fd in ready and not staying.serve())):
+        if self._channel.fd in ready and not self._read():
             return False
-        if staying is not None and staying.fd in ready:
-            self._reader = FrameReader()  # of another host
+        if staying is None:
             return True
-        if self._channel.fd not in ready or self._channel.absent:
-            return True
+        if staying.fd in ready:
+            while not self._host_gone and select.select([self._channel.fd], [], [], 0)[0]:  # what the host before has still said
+                if not self._read():
+                    return False
+            if not staying.serve():
+                return False
+            self._reader, self._host_gone = FrameReader(), self._channel.absent
+        return not staying.over()
+
+    def _read(self) -> bool:
+        """Read what the host says; returns whether the kernel goes on."""
         data = os.read(self._channel.fd, 65536)
-        if not data and staying is not None and staying.stays():
-            return True
         for frame in self._reader.feed(data):
             self.handle(frame)
-        return bool(data)
+        self._host_gone = not data
+        return bool(data) or (self._staying is not None and self._staying.stays())
 
     def handle(self, frame: Frame) -> None:
         """Answer one frame, or have it answered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import mmap
 import os
 from typing import Any, NamedTuple
@@ -60,9 +61,8 @@ class Beside:
 
 def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
     """Fork the holder; None if that cannot be done. hide: moves a descriptor to where code does not hit it."""
-    socket = late_import("socket")
     page = mmap.mmap(-1, PAGE)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)  # importing the whole module takes 10 ms
     kernel = os.getpid()
     try:
         child = os.fork()
@@ -73,13 +73,13 @@ def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
             ours.close()
             if os.fork():  # so that it is no child of the kernel: code may wait for its children
                 os._exit(0)
-            late_import(f"{__package__}.holder").hold(kernel, settings, theirs, State(page))
+            late_import(f"{__package__}.holder").hold(kernel, settings, theirs.detach(), State(page))
         finally:
             os._exit(1)
     os.waitpid(child, 0)
     theirs.close()
     os.close(settings.listener)
     os.close(settings.lifeline)
-    control = socket.socket(fileno=hide(ours.detach()))
+    control = _socket.socket(fileno=hide(ours.detach()))
     spool = Spool(hide(settings.pipe), hide(settings.spool))
     return Beside(control, Story(spool, State(page)), settings.hours * 3600)

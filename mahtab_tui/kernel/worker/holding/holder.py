@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -51,13 +52,14 @@ class _Visitor:
         self.connection.close()
 
 
-def hold(kernel: int, settings: HolderSettings, control: socket.socket, state: State) -> NoReturn:
-    """Live until the kernel ends."""
+def hold(kernel: int, settings: HolderSettings, control: int, state: State) -> NoReturn:
+    """Live until the kernel ends. control: the connection to it."""
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # interrupts are for the kernel, but reach its whole process group
     with open(settings.path + KEY, encoding="ascii") as file:
         key = file.read()
     null = os.open(os.devnull, os.O_RDWR)
-    used = [settings.listener, settings.pipe, settings.spool, settings.lifeline, control.fileno()]
+    used = [settings.listener, settings.pipe, settings.spool, settings.lifeline, control]
     for number in (0, 1, 2):
         os.dup2(null, number)
     low = 3
@@ -66,7 +68,7 @@ def hold(kernel: int, settings: HolderSettings, control: socket.socket, state: S
         low = number + 1
     os.closerange(low, 65536)
     os.chdir(os.path.dirname(settings.path))
-    _Holder(kernel, settings, control, state, key).run()
+    _Holder(kernel, settings, socket.socket(fileno=control), state, key).run()
 
 
 class _Holder:

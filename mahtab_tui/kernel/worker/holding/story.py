@@ -111,19 +111,21 @@ class Story:
         with self._lock:
             self._calls.pop(number, None)
 
-    def stored(self, cell: int) -> None:
-        """A host has stored a cell that has ended: it, and what came before it, need not be told again."""
-        with self._lock:
-            ends = [place for place, event in enumerate(self._events) if event.get("done", {}).get("cell") == cell]
-            if ends and not (self._open and any(event.get("begin") == self._open[0] for event in self._events[: ends[0]])):
-                self._told = max(self._told, self._events[ends[0]]["at"])
-                del self._events[: ends[0] + 1]
-                self._room = DISPLAYED
-
-    def heard(self, offset: int) -> None:
-        """A host has stored what was printed outside cells up to an offset."""
+    def stored(self, cells: list[int], offset: int) -> None:
+        """A host has stored cells that have ended: they, and what came before them, need not be told again. offset: up to there it has stored
+        what was printed outside cells."""
         with self._lock:
             self._told = max(self._told, offset)
+            running = self._open[0] if self._open else None
+            for place in range(len(self._events) - 1, -1, -1):
+                done = self._events[place].get("done")
+                if done is None or done["cell"] not in cells:
+                    continue
+                if running is None or all(event.get("begin") != running for event in self._events[:place]):
+                    self._told = max(self._told, self._events[place]["at"])
+                    del self._events[: place + 1]
+                    self._room = DISPLAYED
+                    return
 
     def to_answer_alone(self) -> list[int]:
         """The calls that wait, and need no host."""

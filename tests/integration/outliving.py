@@ -1,0 +1,66 @@
+"""Kernels with a holder, left by one host and found by the next."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+from mahtab_tui.kernel.held.waiting import attach
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.values import CellResult, Display
+from mahtab_tui.session.beginning import HereAndHeld
+from tests.integration.kernels import RecordingHost
+
+SESSION = "session"
+OPEN: list[ProcessKernel] = []
+"""Kernels of screens of the test."""
+
+
+class Screen:
+    """A host with its kernel."""
+
+    def __init__(self, *, again: bool = False, hours: float = 1.0, keep: KeepPlace | None = None, answer: str = "") -> None:
+        """again: attach to the kernel that an earlier one has left. answer: to its calls."""
+        waiting = attach(SESSION) if again else None
+        assert (waiting is not None) == again
+        self.host = RecordingHost()
+        self.host.answer = lambda name, args: answer
+        self.kernel = ProcessKernel(place=HereAndHeld(SESSION, hours, waiting), keep=keep, undo_steps=0)
+        OPEN.append(self.kernel)
+        self.kernel.start(self.host)
+        self.printed: list[str] = []
+        self.displays: list[Display] = []
+
+    def run(self, cell: int, code: str, limit: int | None = None) -> CellResult:
+        """Run a cell to its end, and say that it is stored."""
+        result = self.kernel.execute(code, cell=cell, origin="user", on_output=self._output, on_display=self.displays.append, limit=limit)
+        self.kernel.stored(cell)
+        return result
+
+    def begin(self, cell: int, code: str) -> Future[CellResult]:
+        """Begin a cell, and wait until it has printed something."""
+        result: Future[CellResult] = Future()
+        begun = threading.Event()
+
+        def output(kind: str, text: str) -> None:
+            self.printed.append(text)
+            begun.set()
+
+        def work() -> None:
+            result.set_result(self.kernel.execute(code, cell=cell, origin="user", on_output=output))
+
+        threading.Thread(target=work, daemon=True).start()
+        assert begun.wait(60)
+        return result
+
+    def go_on(self, cell: int, *, nested: bool = False) -> CellResult | None:
+        """Wait for the end of a cell that an earlier screen began."""
+        return self.kernel.go_on(cell, on_output=self._output, on_display=self.displays.append, nested=nested)
+
+    def leave(self) -> None:
+        """Leave the kernel as a screen that is killed does."""
+        self.kernel.close(leave=True)
+
+    def _output(self, kind: str, text: str) -> None:
+        self.printed.append(text)

@@ -1,0 +1,246 @@
+"""A kernel goes on without a host, and tells the next one what has happened: all of it, in order, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelState
+from mahtab_tui.kernel.held.waiting import attach, stop, waiting_kernels
+from mahtab_tui.kernel.outliving import TAKEN
+from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.worker.holding import spool
+from mahtab_tui.session.beginning import HereAndHeld
+from mahtab_tui.store.namespaces import keep_place
+from tests.integration.outliving import OPEN, SESSION, Screen
+from tests.waiting import alive, wait_for
+
+WAIT = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\n"
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture(autouse=True)
+def closed_in_the_end() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
+def go() -> None:
+    """Let a cell go on that waits, and wait until its kernel is idle."""
+    Path("go").touch()
+    wait_for(lambda: all(kernel.cell == 0 for kernel in waiting_kernels(SESSION)))
+
+
+def left_with(code: str) -> None:
+    """Leave a kernel in which a cell waits, and then does something."""
+    first = Screen()
+    first.begin(1, WAIT + code)
+    first.leave()
+
+
+def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
+    left_with("class P:\n  def _repr_markdown_(self): return '**bold**'\nfor n in range(3):\n  print('before', n); display(P())\nprint('end'); 6 * 7")
+    go()
+    second = Screen(again=True)
+    result = second.go_on(1)
+    assert result is not None
+    assert result.status is Status.OK
+    text = result.output
+    assert [text.count(f"before {n}") for n in range(3)] == [1, 1, 1]
+    assert [kind for kind, _ in result.kinds] == ["stdout", "display"] * 3 + ["stdout", "value"]
+    assert text.startswith("begun\nbefore 0\n")
+    assert text.endswith("end\n42\n")
+    assert [display.data for display in second.displays] == ["**bold**"] * 3
+    assert second.run(2, "P.__name__").output == "'P'\n"
+    second.kernel.close()
+
+
+def test_a_cell_that_is_stored_is_not_told_again_and_an_unknown_one_is_unknown() -> None:
+    first = Screen()
+    first.run(1, "print('one')")
+    first.run(2, "x = 2")
+    first.leave()
+    second = Screen(again=True)
+    assert [second.go_on(cell) for cell in (1, 3)] == [None, None]
+    second.kernel.stored(2)
+    assert second.run(3, "x + 1").output == "3\n"
+    second.leave()
+    third = Screen(again=True)
+    assert [third.go_on(cell) for cell in (1, 2, 3)] == [None, None, None]
+    third.kernel.close()
+
+
+def test_what_threads_print_between_cells_is_told_once() -> None:
+    first = Screen()
+    code = "import threading, pathlib, time\ndef late():\n  print('early late')\n  while not pathlib.Path('go').exists(): time.sleep(0.005)\n  print('later')\n"
+    first.run(1, code + "t = threading.Thread(target=lambda: (time.sleep(0.2), late())); t.start()")
+    first.host.wait_for_late("early late")
+    first.leave()
+    Path("go").touch()
+    second = Screen(again=True)
+    assert second.host.wait_for_late("later").strip() == "later"
+    assert second.run(2, "t.join()").output == ""
+    second.kernel.close()
+
+
+def test_a_million_lines_are_all_there() -> None:
+    left_with("for n in range(1_000_000): print('line', n)")
+    go()
+    second = Screen(again=True)
+    result = second.go_on(1)
+    assert result is not None
+    lines = result.output.splitlines()
+    assert lines == ["begun", *(f"line {n}" for n in range(1_000_000))]
+    second.kernel.close()
+
+
+def test_of_more_than_the_limit_the_middle_is_left_out_and_that_is_said() -> None:
+    size = spool.HEAD + 4 * spool.TAIL
+    left_with(f"import sys\nfor n in range({size} // 64): sys.stdout.write(f'{{n:063}}\\n')\nprint('the end')")
+    go()
+    (kernel,) = waiting_kernels(SESSION)
+    holder = holder_of(kernel.pid)
+    rss = int(Path(f"/proc/{holder}/statm").read_text().split()[1]) * 4096
+    assert rss <= 20 * 2**20
+    second = Screen(again=True)
+    second.go_on(1)
+    text = "".join(second.printed)
+    assert "bytes left out" in text
+    assert text.startswith("begun\n" + "0" * 63)
+    assert text.endswith("the end\n")
+    assert spool.HEAD + spool.TAIL <= len(text) <= spool.HEAD + 2 * spool.TAIL + 1000
+    second.kernel.close()
+
+
+def holder_of(kernel: int) -> int:
+    """The process of a kernel's group that is neither the kernel nor its child."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == kernel and int(fields[1]) != kernel and int(process.name) != kernel:
+            found.append(int(process.name))
+    (holder,) = found
+    return holder
+
+
+def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -> None:
+    first = Screen()
+
+    def answer(name: str, args: object) -> str:
+        wait_for(lambda: first.printed)
+        first.kernel.execute(WAIT + "print('inner')", cell=2, origin="assistant", on_output=lambda kind, text: None, nested=True)
+        return "never sent"
+
+    first.host.answer = answer
+    first.begin(1, "print('outer', flush=True)\nanswer = ask('why?')\nimport time; time.sleep(0.5)\nprint('after', answer)")
+    wait_for(lambda: not first.host.calls.empty())
+    time.sleep(0.2)
+    first.leave()
+    Path("go").touch()
+    second = Screen(again=True, answer="because")
+    inner = second.go_on(2, nested=True)
+    outer = second.go_on(1)
+    assert inner is not None
+    assert outer is not None
+    assert (inner.output, outer.output) == ("begun\ninner\n", "outer\nafter because\n")
+    second.kernel.close()
+
+
+def test_leaving_and_displays_need_no_host_but_a_question_waits() -> None:
+    left_with("try: exit()\nexcept SystemExit: print('stays')\nname = input('name? ')")
+    Path("go").touch()
+    time.sleep(0.2)
+    second = Screen(again=True, answer="Ada")
+    result = second.go_on(1)
+    assert result is not None
+    assert result.output.startswith("begun\nstays\n")
+    assert second.run(2, "name").output == "'Ada'\n"
+    assert second.host.calls.get()[0] == "input"
+    second.kernel.close()
+
+
+def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
+    first = Screen()
+    first.run(1, "n = 1")
+    running = first.begin(2, WAIT)
+    second = Screen(again=True)
+    assert running.result(60).status is Status.KILLED
+    assert first.host.wait_for_state(KernelState.DEAD) == TAKEN
+    assert first.run(3, "n").status is Status.DIED
+    first.kernel.close()
+    Path("go").touch()
+    result = second.go_on(2)
+    assert result is not None
+    assert result.status is Status.OK
+    assert second.run(3, "n").output == "1\n"
+    second.kernel.close()
+
+
+def test_code_sees_no_holder_among_its_children() -> None:
+    screen = Screen()
+    assert screen.run(1, "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')").output == "none\n"
+    screen.kernel.close()
+
+
+def test_an_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
+    keep = keep_place(SESSION, 100)
+    assert isinstance(keep, KeepPlace)
+    first = Screen(hours=1 / 3600, keep=keep)
+    first.run(1, "found = 17")
+    (kernel,) = waiting_kernels(SESSION)
+    first.leave()
+    wait_for(lambda: not alive(kernel.pid))
+    wait_for(lambda: not waiting_kernels(SESSION))
+    assert "found" in Path(keep.folder, "index.json").read_text()
+
+
+def test_a_kernel_whose_holder_is_killed_ends_with_its_host() -> None:
+    screen = Screen()
+    screen.run(1, "n = 1")
+    (kernel,) = waiting_kernels(SESSION)
+    os.kill(holder_of(kernel.pid), signal.SIGKILL)
+    assert screen.run(2, "n").output == "1\n"
+    screen.leave()
+    wait_for(lambda: not alive(kernel.pid))
+
+
+@pytest.mark.parametrize("code", ["", WAIT], ids=["idle", "busy"])
+def test_a_kernel_that_waits_is_ended_from_outside_with_what_it_has_started(code: str) -> None:
+    first = Screen()
+    child = int(first.run(1, "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)").output)
+    if code:
+        first.begin(2, code)
+    first.leave()
+    (kernel,) = waiting_kernels(SESSION)
+    assert stop(kernel)
+    wait_for(lambda: not alive(kernel.pid) and not alive(child))
+    assert attach(SESSION) is None
+    assert list(kernel.path.parent.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_used_is_told_and_the_kernel_ends_with_its_host(home: Path) -> None:
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "run").write_text("in the way")
+    screen = Screen()
+    assert "This kernel ends with its screen" in screen.host.wait_for_state(KernelState.IDLE)
+    assert not screen.kernel.outlives
+    assert screen.run(1, "6 * 7").output == "42\n"
+    screen.kernel.close()
+
+
+def test_the_place_gives_its_waiting_kernel_once() -> None:
+    left_with("")
+    place = HereAndHeld(SESSION, 1.0, attach(SESSION))
+    assert place.waits
+    go()
