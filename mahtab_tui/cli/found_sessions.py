@@ -126,7 +126,7 @@ def read_file(file: Path) -> None:
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.", 1)
     unknown = f" {made.unknown:,} that only a newer version knows are left out." if made.unknown else ""
-    say(f"Imported {made.records:,} records as the session {made.session}: {made.title}.{unknown}")
+    say(f"Imported {made.records:,} records as the session {made.session}{f': {made.title}' if made.title else ''}.{unknown}")
     say(f"mahtab-tui --resume {made.session} opens it; none of its variables came with it.")
 
 

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 def rename_session(session: Session, title: str) -> None:
     """Change the title on a thread; a notice tells how it went."""
 
+    masked = title_of(session.secrets.mask(title))
+
     def work() -> None:
         try:
-            rename_saved(database(), session.branches.session, title)
+            rename_saved(database(), session.branches.session, masked)
         except (StoreError, KernelError) as error:
             session.notice(str(error), "warning")
         else:
-            session.notice(f"This session is now called: {title_of(title)}")
+            session.notice(f"This session is now called: {masked}")
 
     threading.Thread(target=work, name="rename", daemon=True).start()

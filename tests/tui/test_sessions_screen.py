@@ -188,6 +188,19 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         assert [row.id[0] for row in list_sessions(database())] == ["4", "3", "1"]
 
 
+async def test_secrets_are_masked_in_titles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScreensApp, "mask", lambda self, text: text.replace("hunter2", "…"))
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, _ = await opened(pilot)
+        await pilot.press("f2")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+        await pilot.press("ctrl+u")
+        await write(pilot, "With hunter2")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.line(screen.listing.rows[0], 60).plain.endswith("With …"))
+        assert "hunter2" not in [row.title for row in list_sessions(database())][1]
+
+
 async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)

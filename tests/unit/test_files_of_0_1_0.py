@@ -17,6 +17,8 @@ from mahtab_tui.search.log import read_log
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.agent_thread import conversation
+from mahtab_tui.store.digest import catch_up
+from mahtab_tui.store.finding import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -90,6 +92,14 @@ def test_it_is_written_on(sessions: Path) -> None:
     [row] = list_sessions(sessions)
     assert (row.id, row.first) == (SESSION, "data = [1, 2, 3] print('a line') data")
     assert load_records(sessions, SESSION).records[-1][1].text == "1"
+
+
+def test_it_is_found_once_it_was_read(sessions: Path) -> None:
+    list_sessions(sessions)
+    assert find_sessions(sessions, "count").hits == []
+    assert catch_up(sessions, 60.0) == 0
+    [hit] = find_sessions(sessions, "count data").hits
+    assert (hit.session.id, hit.session.title) == (SESSION, "Count the data")
 
 
 def test_the_log_of_a_search_is_read() -> None:

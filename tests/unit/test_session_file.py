@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.prompt import RESUMED, PromptHandler
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import importing, session_file
 from mahtab_tui.store.finding import find_sessions
@@ -91,6 +92,10 @@ def test_resuming_it_begins_with_an_empty_namespace(home: Path, tmp_path: Path) 
     made = import_session(database(), exported(tmp_path), "/elsewhere")
     store, _, past = resumed_store(find_session(made.session, None), variables=True)
     assert past[-1].text.startswith("The conversation is back, the namespace is not.")
+    told = PromptHandler()
+    told.resume(past)
+    assert IMPORTED in told.get_context()
+    assert RESUMED in told.get_context()
     assert store.claim is not None
     store.claim.release()
 

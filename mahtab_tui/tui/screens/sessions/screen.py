@@ -36,6 +36,7 @@ from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.listing import Listing, ListingSource
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.sessions.preview import Preview
+from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
 if TYPE_CHECKING:
@@ -262,7 +263,8 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
 
         def named(title: str | None) -> None:
             if title:
-                self._do(partial(rename_session, self._database, hit.session.id, title), "")
+                masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
+                self._do(partial(rename_session, self._database, hit.session.id, masked), "")
 
         self.app.push_screen(Prompt("Title of the session", hit.session.heading), named)
 
