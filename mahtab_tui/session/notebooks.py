@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from mahtab_tui.bus.covering import MASK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit, record_of
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.storing import StoreError
 from mahtab_tui.export import saving
 from mahtab_tui.export.entries import Cell, Conversation, Entry
 from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, read_notebook, source_of
@@ -47,9 +49,24 @@ class NoSuchCell(Exception):
 class Notebook(logging.Handler):
     """Follows the session's records, so that it knows what its cells have become. Methods may be called from any thread."""
 
-    def __init__(self, log: logging.Logger, inbox: Inbox, cells: Cells, secrets: Secrets, file: NotebookFile, past: Sequence[Record] = ()) -> None:
-        """past: the records of the session so far. If the session has opened the file earlier, its cells are not shown again."""
+    def __init__(
+        self,
+        log: logging.Logger,
+        inbox: Inbox,
+        cells: Cells,
+        secrets: Secrets,
+        file: NotebookFile,
+        past: Sequence[Record] = (),
+        everything: Callable[[], Sequence[Record]] = tuple,
+    ) -> None:
+        """past: the last records of a resumed session. everything: returns all of them that are kept, or raises `StoreError`.
+
+        If the session has opened the file earlier, its cells are not shown again.
+        """
         super().__init__()
+        if past:
+            with contextlib.suppress(StoreError):  # which the session tells when it writes
+                past = everything() or past
         self._log = log
         self._inbox = inbox
         self._cells = cells

@@ -155,7 +155,7 @@ class Session:
         if notebook is not None:
             from mahtab_tui.session.notebooks import Notebook
 
-            self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, (past and self.everything()) or past)
+            self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, past, self.everything)
             self.log.addHandler(self.notebook)
         self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files, past)
 
@@ -365,13 +365,9 @@ class Session:
 
         Waits for the kernel. Raises `KernelError`.
         """
-        lines = [
-            "Nothing of this session is saved." if self.no_trace else "",
-            self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory),
-            self.keeping.in_use(self.settings.keep_namespace_mb),
-            self.knowledge.in_use(),
-        ]
-        return "\n".join(line for line in lines if line)
+        undo = self.undo.in_use(self.settings.undo_steps, self.settings.undo_memory)
+        saved = "Nothing of this session is saved." if self.no_trace else self.keeping.in_use(self.settings.keep_namespace_mb)
+        return "\n".join(line for line in (undo, saved, self.knowledge.in_use()) if line)
 
     def context_use(self) -> ContextUse:
         """Count what the next question would send. Waits for the kernel, and for the model's package. Raises `KernelError`, `ModelError`."""

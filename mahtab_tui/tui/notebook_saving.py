@@ -52,7 +52,7 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
         sure(True)
 
 
-CHANGED = "Another program has changed {} since it was read. Keep mine replaces the file; read theirs shows its cells here, and drops from the file what is not saved."
+CHANGED = "Another program has changed {}. Keep yours, and theirs is lost, or read theirs, and yours stays in this session only? Esc leaves both as they are."
 
 
 def _save_copy(session: Session, notebook: Notebook, copy: Path) -> None:

@@ -36,14 +36,16 @@ ALL = list(notebooks())
 class Bench:
     """A notebook over a bus, without a session."""
 
-    def __init__(self, path: Path, past: tuple[Record, ...] = (), secrets: tuple[str, ...] = (), kept: bool = False) -> None:
+    def __init__(
+        self, path: Path, past: tuple[Record, ...] = (), secrets: tuple[str, ...] = (), kept: bool = False, everything: tuple[Record, ...] = ()
+    ) -> None:
         self.log, _ = setup_logging()
         self.secrets = Secrets(lambda: secrets)
         self.shown = DisplayHandler()
         self.log.addHandler(self.shown)
         unused: Any = None
         file = replace(read_notebook(path) if path.exists() else new_notebook(path), kept=kept)
-        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past)
+        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything)
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
         self.taken: list[Record] = []
@@ -161,6 +163,19 @@ def test_a_resumed_session_goes_on_with_its_notebook(tmp_path: Path, bench: Call
     assert [cell.source for cell in made.cells] == ["# Title", "x = 5", "x + 1", "y = 2", "z = 3", "w = 4"]
     assert len({cell.id for cell in made.cells}) == 6
     assert not bench(path, (*it.records(), *later.records())).notebook.unsaved
+
+
+def test_a_long_session_is_resumed_with_all_of_its_records(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    path = story(tmp_path)
+    it = bench(path)
+    it.happen(*ran(1, "early = 1"), *ran(2, "late = 2"))
+    it.notebook.save()
+    all_of_it = it.records()
+    last = (*(record for record in all_of_it if isinstance(record, records.NotebookFile | records.NotebookWritten)), *all_of_it[-4:])
+    later = bench(path, last, everything=all_of_it)
+    later.happen(*ran(3, "last = 3"))
+    later.notebook.save()
+    assert [cell.source for cell in nbformat.read(path, as_version=4).cells][3:] == ["early = 1", "late = 2", "last = 3"]
 
 
 def test_edits_of_another_program_are_never_overwritten_silently(tmp_path: Path, bench: Callable[..., Bench]) -> None:
