@@ -83,7 +83,7 @@ def listen(session: str) -> tuple[socket.socket, Path]:
         with _reachable(path) as address:
             listener.bind(address)
         path.chmod(0o600)
-        listener.listen(16)
+        listener.listen(128)
         key = os.open(f"{path}{KEY}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(key, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))

@@ -14,7 +14,7 @@ from _operator import _compare_digest
 from contextlib import suppress
 from typing import NoReturn
 
-from ..frames import Frame, FrameError, FrameReader, encode
+from ..frames import Frame, FrameReader, encode
 from .beside import ATTACH, END, HolderSettings
 from .spool import Spool
 from .story import State
@@ -32,7 +32,7 @@ GIVEN_UP = 0.5
 """Seconds in which a host from which the kernel is taken must have let it go."""
 
 MOST = 16
-"""Connections at a time."""
+"""Connections at a time; the oldest that has not said everything goes first."""
 
 _LARGEST = 4096
 
@@ -97,8 +97,7 @@ class _Holder:
                 poll.register(self._host, select.POLLIN)
             elif self._printing:
                 poll.register(self._spool.pipe, select.POLLIN)
-            if len(self._visitors) < MOST:
-                poll.register(self._listener, select.POLLIN)
+            poll.register(self._listener, select.POLLIN)
             for number in self._visitors:
                 poll.register(number, select.POLLIN)
             ready = [number for number, _ in poll.poll(self._wait())]
@@ -138,6 +137,8 @@ class _Holder:
             connection.close()
             return
         connection.setblocking(False)
+        if len(self._visitors) >= MOST:
+            self._dismiss(next(iter(self._visitors)))
         self._visitors[connection.fileno()] = _Visitor(connection)
 
     def _dismiss(self, number: int) -> None:
@@ -149,13 +150,17 @@ class _Holder:
             data, channels, _, _ = socket.recv_fds(visitor.connection, _LARGEST, 1)
             visitor.channels += channels
             frames = visitor.reader.feed(data)
-            if not data or len(visitor.channels) > 1 or (frames and not _compare_digest(str(frames[0].get("key")).encode(), self._key.encode())):
+            if (
+                not data
+                or len(visitor.channels) > 1
+                or (frames and not _compare_digest(str(frames[0].get("key")).encode(errors="replace"), self._key.encode()))
+            ):
                 self._dismiss(number)
             elif frames:
                 self._answer(number, frames[0])
         except BlockingIOError:
             return
-        except (OSError, FrameError):
+        except (OSError, ValueError):
             if number in self._visitors:
                 self._dismiss(number)
 
