@@ -13,6 +13,8 @@ def respelled(original: str, read: str, now: str) -> str:
 
     original: as the author wrote it. read: the same, as the library writes it after it was read. now: as the library writes it after a change.
     """
+    if now == read:
+        return original
     theirs, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
     if theirs == before or max(len(theirs), len(before), len(after)) > _MOST:
         return now
