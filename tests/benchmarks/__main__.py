@@ -11,6 +11,7 @@ import tests.benchmarks.keeping as keeping
 import tests.benchmarks.kernel as kernel
 import tests.benchmarks.knowledge as knowledge
 import tests.benchmarks.mcp as mcp
+import tests.benchmarks.outliving as outliving
 import tests.benchmarks.recursion as recursion
 import tests.benchmarks.sandbox as sandbox
 import tests.benchmarks.screen as screen
@@ -23,6 +24,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
     "undo": undo.rows,
     "keeping": keeping.rows,
+    "outliving": outliving.rows,
     "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -244,3 +246,16 @@ def test_the_place_gives_its_waiting_kernel_once() -> None:
     place = HereAndHeld(SESSION, 1.0, attach(SESSION))
     assert place.waits
     go()
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(project: Path, times: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.integration.killed_hosts", str(times), str(project)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert f"{times} hosts were killed" in done.stdout, done.stderr
