@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOPICS = (
-    "start keys commands python asking rules transcript inspector models search agents skills tools mcp sessions configuration secrets scripting embedding trouble"
+    "start keys commands python asking rules transcript inspector models search agents skills tools mcp sessions kernels configuration secrets scripting embedding trouble"
 ).split()
 """In the order in which a newcomer would read them."""
 

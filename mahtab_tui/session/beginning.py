@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 JUPYTER = ("jupyter:", "jupyter+", "existing:")
 """How addresses of Jupyter kernels begin."""
+SHORT = 0.25
+"""Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot tell which of them is gone."""
 
 
 def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Connections | None = None) -> Kernel:
@@ -88,7 +90,7 @@ def _place(settings: Settings, session: str, waiting: Connections | None) -> Pla
     from mahtab_tui.kernel.elsewhere.address import parse
     from mahtab_tui.kernel.elsewhere.place import Elsewhere
 
-    return Elsewhere(parse(settings.kernel), settings.keep_kernel)
+    return Elsewhere(parse(settings.kernel), settings.keep_kernel or SHORT)
 
 
 def startup_code(*, there: bool = False) -> str:
