@@ -27,7 +27,8 @@ PRINTABLE = [character for character in string.printable if character.isprintabl
 ONCE_KEYS = "rRxsemyd1/`"
 """Letters that panes are likely to take for a key."""
 QUEUE = made(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
-ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "reset", "kill_kernel", "stop")
+ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "stop")
+KERNEL_ACTS = ("reset", "kill", "activate", "move")
 
 
 class Acts(list[str]):
@@ -36,6 +37,8 @@ class Acts(list[str]):
     def __init__(self, app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ACTS:
             monkeypatch.setattr(app.session, name, self._noting(name))
+        for name in KERNEL_ACTS:
+            monkeypatch.setattr(app.session.kernel_control, name, self._noting(name))
         for name in ("retry", "stop"):
             monkeypatch.setattr(app.searches, name, self._noting(f"search {name}"))
 
