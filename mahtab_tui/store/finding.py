@@ -38,7 +38,8 @@ _SESSION = (
 )
 """A session, and whether it may have private variables."""
 _RECORD = "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
-_ALL = "select time, tag, attrs, text from record where session = ? order by number"
+_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(tags.OUTPUTS)))}) order by number"
+"""The marks of private variables, and which cells use them; no texts, which may be long."""
 _NEWEST = "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
 
 
@@ -130,7 +131,7 @@ class _Guard:
 
     def __init__(self, connection: sqlite3.Connection, session: str) -> None:
         self._left_out = LeftOut()
-        for row in connection.execute(_ALL, (session,)):
+        for row in connection.execute(_USES, (session, tags.PRIVATE, *sorted(tags.OUTPUTS))):
             if (record := readable_record(row)) is not None:
                 self._left_out.fold(record)
 
