@@ -73,6 +73,22 @@ async def test_a_long_notebook_is_read_from_its_beginning_until_something_happen
         assert "after" in text(app)
 
 
+async def test_notices_do_not_scroll_a_notebook_away_until_the_user_has_scrolled() -> None:
+    many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
+    async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.fold([record(tags.NOTICE, "Something waits.", level="info")])
+        await pilot.pause()
+        assert "a.ipynb: cells 1 to 4" in text(app)
+        app.pane.action_scroll_end()
+        await pilot.pause()
+        app.pane.fold([record(tags.NOTICE, "It was saved.", level="info")])
+        await pilot.pause()
+        assert "It was saved." in text(app)
+
+
 async def test_what_happens_after_a_notebook_was_opened_is_followed() -> None:
     many = [records.NotebookCell(f"cell_{place}", place=place, kind="code") for place in range(5, 80)]
     async with KeysApp([*notebook(), *many]).run_test(size=SIZE) as pilot:

@@ -355,6 +355,7 @@ def save(work: Workspace, typed: str) -> None:
     if work.session.notebook is None:
         work.tell(NO_NOTEBOOK, "warning")
     else:
+        work.panes.transcript.action_scroll_end()
         save_notebook(work.app, work.session, work.session.notebook, typed)
 
 

@@ -43,7 +43,7 @@ class Transcript:
         self._shown_plan: Note | None = None
         """The entry of the plan, which shows its progress."""
         self.opened: Entry | None = None
-        """The first entry of a notebook, while its cells are all that came since: it is read from its beginning."""
+        """The first entry of a notebook until the user scrolls or something runs: it is read from its beginning."""
         self._places: dict[int, Cell] = {}
         """The cells of code of the notebook, by their places."""
         self._memory = OutputMemory()
@@ -118,7 +118,7 @@ class Transcript:
         return self._positions[entry]
 
     def append(self, entry: Entry) -> None:
-        if not entry.key.startswith("place "):
+        if not (isinstance(entry, Note) or entry.key.startswith("place ")):
             self.opened = None
         last = self.entries[-1] if self.entries else None
         entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))

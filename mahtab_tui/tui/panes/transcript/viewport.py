@@ -157,7 +157,7 @@ class Viewport:
         """Scroll to a position, or follow the tail."""
         if self.following and not following:
             self._unseen_from, self._grown = len(self.transcript.entries), False
-        self.top, self.following = place, following
+        self.top, self.following, self.transcript.opened = place, following, None
         self._read = self.transcript.entries[-1] if self.transcript.entries else None
 
     # Visible rows
