@@ -129,7 +129,7 @@ class SessionReplayApp(TerminalApp[int]):
         now = time.time()  # what runs has run since it came up, however long ago that was
         self.shown += sum(record.tag not in tags.STREAMS for record in records)
         self._transcript.fold([record.changed(time=now) for record in records])
-        self._namespace.fold([record.changed(time=now) for record in records])
+        self._namespace.fold(records)
         self._searches.fold(records)
         if self._searches.searched and not self._searches.display:
             self._searches.display = True
