@@ -85,19 +85,21 @@ class Conversation:
         if isinstance(features, list) and "kernel subshells" in features:
             told = self._request("control", "create_subshell_request", {}, READY)
             self._subshell = str(told.get("subshell_id", ""))
-        self._tell("shell", "comm_open", {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}})
+        self._tell("shell", "comm_open", {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}}, self._subshell)
         self._requests.ask("functions", READY, functions=[function._asdict() for function in functions])
         if servers:
             self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
 
     def _first_words(self) -> Mapping[str, Any]:
-        """Ask the kernel who it is, until its answer and its output come through. The control channel answers while a cell runs."""
+        """Ask the kernel who it is, until its answer and its output come through. The control channel of one that we have not started
+        answers while a cell runs."""
         deadline, asked = time.monotonic() + READY, 0.0
         told: list[Future[Mapping[str, Any]]] = []
+        channels: tuple[Channel, ...] = ("shell",) if self._wire.ours else ("shell", "control")
         while time.monotonic() < deadline:
             if time.monotonic() - asked > AGAIN:
                 asked = time.monotonic()
-                told += [self._asked("shell", "kernel_info_request", {}), self._asked("control", "kernel_info_request", {})]
+                told += [self._asked(channel, "kernel_info_request", {}) for channel in channels]
             if self._heard.wait(0.02) and (done := next((each for each in told if each.done()), None)) is not None:
                 return done.result()
             if how := self._over or self._wire.ended():

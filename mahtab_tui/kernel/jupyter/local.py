@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ class Sockets:
         self._wake_read, self._wake_write = os.pipe()
         self._lock = threading.Lock()
         self._closed = False
+        client.session.copy_threshold = sys.maxsize  # messages that are not copied need a thread of zmq's, which our end could leave behind
         client.start_channels(hb=False)
         self._thread = threading.Thread(target=self._live, name="mahtab-jupyter", daemon=True)
         self._thread.start()
