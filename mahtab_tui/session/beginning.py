@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.launch import Here, Place, Process, Wire, environment
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
@@ -30,7 +30,8 @@ def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session
     if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
 
-        return jupyter_kernel(settings.kernel, "", os.getcwd(), startup_code(there=True))
+        token = "" if settings.jupyter_token is None else settings.jupyter_token.get_secret_value()
+        return jupyter_kernel(settings.kernel, token, os.getcwd(), startup_code(there=True))
     return ProcessKernel(
         settings.python if settings.kernel is None else None,  # the setting names an interpreter of this machine
         startup=startup_code(there=settings.kernel is not None),
@@ -51,7 +52,10 @@ def check_address(address: str) -> None:
     """Raise `KernelError` if this is no address of a kernel."""
     if address.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.address import parse as parse_jupyter
+        from mahtab_tui.kernel.jupyter.address import token_in
 
+        if token_in(address):
+            raise KernelError("A token in /kernel would stay in the history: set jupyter_token instead, and leave it out of the address.")
         parse_jupyter(address)
         return
     from mahtab_tui.kernel.elsewhere.address import parse

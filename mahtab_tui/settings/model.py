@@ -9,8 +9,9 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs
 
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
@@ -118,8 +119,9 @@ class Settings(BaseSettings):
     )
     python: str | None = Field(None, description="The kernel's Python: an interpreter, or the folder of a virtual environment")
     kernel: str | None = Field(
-        None, description='Where the kernel runs: "ssh://host", or "command: docker exec -i box python3"; if not set, on this machine'
+        None, description='Where the kernel runs: "ssh://host", "command: docker exec -i box python3", "jupyter:NAME"; if not set, on this machine'
     )
+    jupyter_token: SecretStr | None = Field(None, description="The token of the Jupyter server that `kernel` names")
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
     undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
     undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for what can be undone; the oldest cells go first")
@@ -151,6 +153,15 @@ class Settings(BaseSettings):
         default_factory=dict, description="Your programs or Python functions that run before and after cells and questions"
     )
     hook_seconds: float = Field(10.0, gt=0, description="Seconds that a hook may take")
+
+    @model_validator(mode="after")
+    def _hide_token(self) -> Settings:
+        """Keep a token in the address of a Jupyter server where secrets are kept."""
+        address, _, rest = (self.kernel or "").partition("?")
+        if address.startswith("jupyter+") and (token := parse_qs(rest).get("token")):
+            left = [part for part in rest.split("&") if not part.startswith("token=")]
+            self.__dict__.update(kernel="?".join([address, *filter(None, ["&".join(left)])]), jupyter_token=SecretStr(token[-1]))
+        return self
 
     @field_validator("code_dir")
     @classmethod
@@ -208,7 +219,8 @@ class Settings(BaseSettings):
     def secrets(self) -> list[str]:
         """Return all keys, the longest first, because one key may begin with another."""
         servers = (secret for server in self.mcp.values() for secret in server.secrets())
-        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *servers, *self._other_keys], key=len, reverse=True)
+        token = () if self.jupyter_token is None else (self.jupyter_token.get_secret_value(),)
+        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *servers, *token, *self._other_keys], key=len, reverse=True)
 
     def place_of(self, key: str) -> ValueOrigin:
         """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises `SettingsError` if a file can no longer be read."""

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import HostFunction, Kernel, KernelError, KernelState
+from mahtab_tui.kernel.base import HostFunction, KernelError, KernelState
 from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
 from mahtab_tui.kernel.values import CellResult, Status
+from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost
 
 
@@ -258,9 +259,3 @@ def meanwhile(cells: Cells, work: Callable[[], object], code: str) -> CellResult
         result = cells.run_until("go", lambda: done.append(pool.submit(work)), code)
         done[0].result()
     return result
-
-
-def start(address: str) -> Kernel:
-    kernel = jupyter_kernel(address, "", "/", "")
-    kernel.start(RecordingHost())
-    return kernel

@@ -50,6 +50,7 @@ WAITS: dict[str, object] = {
     "approval_rules": "allow: *(*)",
     "python": "./evil",
     "kernel": "command: ./evil",
+    "jupyter_token": "theirs",
     "reload": True,
     "keymap": {"cycle-approval": "f2"},
     "viewer": "file",

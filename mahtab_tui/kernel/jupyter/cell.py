@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -14,6 +15,8 @@ from mahtab_tui.kernel.values import Status
 
 PICTURES = ("image/png", "image/jpeg")
 TEXTS = ("text/markdown", "text/html")
+REPLY = 3.0
+"""Seconds after the end of a cell's output in which its reply must come."""
 LARGEST = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)}
 """The most characters of each form that are shown; otherwise the text is."""
 
@@ -28,7 +31,8 @@ class JupyterCell:
         self.replied: Future[Mapping[str, Any]] = Future()
         """The reply's content, once all output is there."""
         self._reply: Mapping[str, Any] | None = None
-        self._idle = False
+        self._idle = 0.0
+        """When its output ended, as `time.monotonic` has it; 0 before."""
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
@@ -47,12 +51,18 @@ class JupyterCell:
             if not content.get("wait"):
                 self._cleared()
         elif kind == "status" and content.get("execution_state") == "idle":
-            self._idle = True
+            self._idle = time.monotonic()
             self._settle()
 
     def reply(self, content: Mapping[str, Any]) -> None:
         self._reply = content
         self._settle()
+
+    def expect_reply(self) -> None:
+        """A kernel that has failed inside may end a cell without a reply."""
+        if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
+            name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
+            self.reply({"status": "error", "ename": name, "evalue": "the kernel has not said how the cell ended"})
 
     def payloads(self) -> None:
         """Show the help that the reply carries beside its end."""

@@ -122,7 +122,7 @@ class Conversation:
             if self._over:
                 raise KernelError(self._over)
             self._wire.send("shell", message)
-            reply = result_of(cell.replied)
+            reply = self._reply_to(cell)
             if any(isinstance(each, Mapping) and each.get("source") == "ask_exit" for each in _listed(reply.get("payload"))):
                 self._calls.quit()
             cell.payloads()
@@ -136,6 +136,13 @@ class Conversation:
                 self._cells = [each for each in self._cells if each is not cell]
         return result_of(running.result)
 
+    def _reply_to(self, cell: JupyterCell) -> Mapping[str, Any]:
+        while True:
+            try:
+                return cell.replied.result(AGAIN)
+            except FutureTimeout:
+                cell.expect_reply()
+
     def run_nested(self, code: str, running: RunningCell) -> CellResult:
         """Run a cell while the one that called the host waits."""
         cell = JupyterCell(running, "")
@@ -147,9 +154,14 @@ class Conversation:
             running.lost(Status.INTERRUPTED, "The cell that asked for it no longer waits.")
         return result_of(running.result)
 
-    @property
-    def runs(self) -> bool:
-        return bool(self._cells)
+    def interrupt(self) -> bool:
+        """Interrupt the running cell; False if none runs. Raises `KernelError`."""
+        cells = list(self._cells)
+        for cell in cells:
+            cell.running.interrupting = True
+        if cells:
+            self._wire.interrupt()
+        return bool(cells)
 
     def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.ready is None:

@@ -100,10 +100,7 @@ class JupyterKernel:
 
     def interrupt(self) -> bool:
         talk = self._talk
-        if talk is None or not talk.runs:
-            return False
-        self._wire.interrupt()
-        return True
+        return talk is not None and talk.interrupt()
 
     def kill(self) -> None:
         self._replace("The kernel was killed.", "A new kernel has started: its namespace is empty.")

@@ -19,6 +19,8 @@ from mahtab_tui.kernel.jupyter.wire import Channel, Message, OnMessage
 
 ANSWER = 15.0
 """Seconds that a server may take to answer a request."""
+LEAVE = 5.0
+"""Seconds that a server may take to end a kernel."""
 START = 90.0
 """Seconds that a server may take to start a kernel."""
 LOST = 60.0
@@ -46,16 +48,18 @@ class ServerWire:
         self._closed = threading.Event()
 
     def open(self, on_message: OnMessage) -> None:
-        name = self._address.name or self._default_name()
+        name = self._kernelspec()
+        kernel_id = self._address.kernel_id
+        if kernel_id:
+            self._ask(f"kernels/{kernel_id}", f"find the kernel {kernel_id}")
         self._manager = KernelHttpManager(
+            kernel_id=kernel_id or None,
             server_url=self._address.url,
             token=self._address.token,
             client_kwargs={"log": self._log, "reconnect_interval": RECONNECT, "timeout": ANSWER, "ping_interval": 10},
             log=self._log,
         )
-        if self._address.kernel_id:
-            self._join(self._address.kernel_id)
-        else:
+        if not kernel_id:
             self._do("start a kernel", lambda: self._manager.start_kernel(name, timeout=START))
         self._client = self._manager.client
         # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
@@ -81,7 +85,8 @@ class ServerWire:
             raise KernelError(f"The connection to {self.label} is lost ({type(error).__name__}).") from None
 
     def ended(self) -> str:
-        if self._client.channels_running:
+        socket = getattr(self._client.kernel_socket, "sock", None)  # the library does not tell while it tries to connect again
+        if socket is not None and socket.connected:
             self._lost = 0.0
             return ""
         self._lost = self._lost or time.monotonic()
@@ -97,12 +102,13 @@ class ServerWire:
 
     def close(self) -> None:
         self._closed.set()
-        if self._client is not None:
-            with suppress(Exception):  # the library passes on what its own libraries raise
-                self._client.stop_channels()
         if self.ours and self._manager is not None and self._manager.has_kernel:
             with suppress(KernelError):
-                self._do("end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=ANSWER))
+                self._do("end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=LEAVE))
+        if self._client is not None:  # it waits for its threads, which may sleep
+            leaving = threading.Thread(target=self._client.stop_channels, daemon=True)
+            leaving.start()
+            leaving.join(1.0)
 
     def _read(self, channel: Channel, on_message: OnMessage) -> None:
         get = getattr(self._client, f"get_{channel}_msg")
@@ -112,17 +118,20 @@ class ServerWire:
                 if isinstance(message, Mapping):
                     on_message(channel, message)
 
-    def _default_name(self) -> str:
-        """Ask the server for its kernelspecs: this also tells whether it is one, and takes the token. Raises `KernelError`."""
-        told = self._do("list its kernels", lambda: fetch(f"{self._address.url}/api/kernelspecs", token=self._address.token, timeout=ANSWER).json())
-        name = told.get("default") if isinstance(told, Mapping) else None
-        if not isinstance(name, str):
+    def _kernelspec(self) -> str:
+        """The name of the kernelspec. The question also tells whether there is a server, and whether it takes the token. Raises `KernelError`."""
+        told = self._ask("kernelspecs", "list its kernels")
+        specs = told.get("kernelspecs") if isinstance(told, Mapping) else None
+        if not isinstance(told, Mapping) or not isinstance(specs, Mapping):
             raise KernelError(f"{self.label} is no Jupyter server.")
+        name = self._address.name or str(told.get("default"))
+        if name not in specs:
+            raise KernelError(f"{self.label} knows no kernel named {name}: it knows {', '.join(sorted(map(str, specs))) or 'none'}.")
         return name
 
-    def _join(self, kernel_id: str) -> None:
-        told = self._do("find the kernel", lambda: fetch(f"{self._address.url}/api/kernels/{kernel_id}", token=self._address.token, timeout=ANSWER))
-        del told
+    def _ask(self, path: str, what: str) -> Any:
+        url = f"{self._address.url}/api/{path}"
+        return self._do(what, lambda: fetch(url, token=self._address.token, timeout=ANSWER).json())
 
     def _do(self, what: str, work: Any) -> Any:
         """Ask the server. Raises `KernelError` with a sentence that does not name the token."""

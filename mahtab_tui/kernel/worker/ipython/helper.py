@@ -126,7 +126,17 @@ class Helper:
         self._channel.send({"op": "reply", "id": frame["id"], "value": None})
 
     def _leave(self, frame: Frame) -> None:
-        """Take everything away that we have added."""
+        """Leave the kernel as it was."""
+        self.withdraw()
+        _Current.helper = None
+        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
+        package = __package__.partition(".")[0]
+        sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "name", None) != package]
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
+
+    def withdraw(self) -> None:
+        """Take away what code could see of us."""
         for name in self._added:
             if name in self._builtins:
                 builtins.__dict__[name] = self._builtins[name]
@@ -140,7 +150,6 @@ class Helper:
             self._shell.events.unregister("post_run_cell", self._after)
         with suppress(KeyError):
             self._shell.kernel.comm_manager.unregister_target(TARGET, self._opened)
-        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
 
     def _print_text(self, value: str, printer: Any, cycle: bool) -> None:
         """Show the texts that our tools return as text; other strings quoted."""
@@ -198,7 +207,7 @@ def begin(token: str, session: str) -> Reply:
     from IPython import get_ipython  # type: ignore[import-not-found,attr-defined,unused-ignore]
 
     if _Current.helper is not None:
-        _Current.helper._leave({"id": 0})
+        _Current.helper.withdraw()
     _Current.helper = Helper(get_ipython(), token, session)
     return Reply(_Current.helper.hello())
 

@@ -21,7 +21,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Finds the bundle's modules under the name of our package."""
 
     def __init__(self, name: str, files: Mapping[str, str]) -> None:
-        self._name = name
+        self.name = name
         self._files = files
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
@@ -46,7 +46,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def _file(self, fullname: str) -> str | None:
         top, *rest = fullname.split(".")
-        if top != self._name:
+        if top != self.name:
             return None
         place = "/".join([_TOP, *rest])
         return next((file for file in (f"{place}/__init__.py", f"{place}.py") if file in self._files), None)
@@ -54,7 +54,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 def load(name: str, bundle: str) -> None:
     """Make the package importable. Modules beside the user's data are not taken for the standard library's."""
-    if name in sys.modules:
+    if f"{name}.ipython.helper" in sys.modules:
         return
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(bundle))) as archive:
         files = {name: archive.read(name).decode() for name in archive.namelist() if name.startswith(_TOP + "/")}

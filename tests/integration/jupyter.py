@@ -1,0 +1,142 @@
+"""A Jupyter server, a kernel of another program and one for another language, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jupyter_client.blocking.client import BlockingKernelClient
+
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
+from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+
+TOKEN = "sesame-opens-the-door"
+
+
+class Server(NamedTuple):
+    """A Jupyter server on loopback."""
+
+    address: str
+    """As for ``--kernel``, without a token."""
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def jupyter_server(folder: Path) -> Iterator[Server]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/user/x"]
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    try:
+        wait_for_port(port)
+        yield Server(f"jupyter+http://127.0.0.1:{port}/user/x", process)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the server did not start")
+
+
+@contextmanager
+def running_kernel(folder: Path) -> Iterator[tuple[str, BlockingKernelClient, subprocess.Popen[bytes]]]:
+    """A kernel that another program has started: its connection file, that program's client, and its process."""
+    file = folder / "connection.json"
+    process = subprocess.Popen([sys.executable, "-m", "ipykernel_launcher", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    client = BlockingKernelClient()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and not (file.exists() and file.read_text().endswith("}")):
+            time.sleep(0.05)
+        client.load_connection_file(str(file))
+        client.start_channels()
+        client.wait_for_ready(timeout=PATIENCE)
+        yield str(file), client, process
+    finally:
+        client.stop_channels()
+        process.kill()
+        process.wait()
+
+
+UPPER = """
+from ipykernel.kernelapp import IPKernelApp
+from ipykernel.kernelbase import Kernel
+
+class Upper(Kernel):
+    implementation = "upper"
+    implementation_version = "1"
+    language_info = {"name": "upper", "version": "1", "mimetype": "text/plain", "file_extension": ".up"}
+    banner = "UPPER"
+
+    async def do_execute(self, code, silent, store_history=True, user_expressions=None, allow_stdin=False, **more):
+        if code == "fail":
+            return {"status": "error", "ename": "Failed", "evalue": "as asked", "traceback": []}
+        if code == "crash":
+            raise RuntimeError("inside")
+        if code == "wait":
+            import time
+            self.send_response(self.iopub_socket, "stream", {"name": "stdout", "text": "go"})
+            time.sleep(60)
+        if code == "odd":
+            for content in ({}, {"name": 1, "text": 2}, {"data": 3}, {"data": {"text/plain": [1]}}, {"data": {"image/png": "no base64 \\u00e9"}}, {"data": {"text/html": 5}}):
+                for kind in ("stream", "display_data", "execute_result", "clear_output", "comm_msg", "status", "mahtab_tui", "nothing\\x1b[2J"):
+                    self.send_response(self.iopub_socket, kind, content)
+        self.send_response(self.iopub_socket, "stream", {"name": "stdout", "text": code.upper() + "\\n"})
+        return {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
+
+    def do_complete(self, code, cursor_pos):
+        return {"status": "ok", "matches": ["lower", "LOWER"], "cursor_start": 0, "cursor_end": cursor_pos, "metadata": {}}
+
+IPKernelApp.launch_instance(kernel_class=Upper)
+"""
+
+
+def install_upper(folder: Path) -> str:
+    """Install a kernelspec for another language; returns the folder for JUPYTER_PATH."""
+    spec = folder / "kernels" / "upper"
+    spec.mkdir(parents=True)
+    (spec / "upper.py").write_text(UPPER)
+    argv = [sys.executable, str(spec / "upper.py"), "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Upper", "language": "upper"}))
+    return str(folder)
+
+
+@contextmanager
+def cells_at(address: str, token: str = "", startup: str = "") -> Iterator[Cells]:
+    kernel, host = jupyter_kernel(address, token, os.getcwd(), startup), RecordingHost()
+    kernel.start(host)
+    try:
+        yield Cells(kernel, host)
+    finally:
+        kernel.close()
+
+
+def start(address: str, token: str = "") -> Kernel:
+    kernel = jupyter_kernel(address, token, "/", "")
+    kernel.start(RecordingHost())
+    return kernel
+
+
+def told_to(client: BlockingKernelClient, expression: str) -> Any:
+    """What an expression is for another client of the kernel."""
+    reply = client.execute_interactive("", silent=True, user_expressions={"told": expression}, timeout=PATIENCE)
+    return reply["content"]["user_expressions"]["told"]

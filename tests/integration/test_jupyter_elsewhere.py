@@ -1,0 +1,181 @@
+"""Kernels of Jupyter servers, of other programs and for other languages."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.jupyter import opening, server
+from mahtab_tui.kernel.values import Status
+from tests.integration.jupyter import TOKEN, Server, cells_at, install_upper, jupyter_server, running_kernel, start, told_to
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with jupyter_server(tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+def test_a_kernel_of_a_server_runs_cells_and_is_looked_into(served: Server) -> None:
+    with cells_at(f"{served.address}?token={TOKEN}") as cells:
+        assert cells.text("print('hi'); x = [1]\nx") == "hi\n[1]\n"
+        assert [each.name for each in cells.kernel.variables()] == ["x"]
+        assert cells.kernel.inspect("x").text == "[1]"
+        assert "ZeroDivisionError" in cells.run("1 / 0").output
+        cells.host.answer = lambda name, args: "typed"
+        assert cells.text("input('? ')") == "? typed\n'typed'\n"
+        assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+        assert cells.run("import os; os._exit(1)").status is Status.DIED
+        assert "has ended" in cells.host.wait_for_state(KernelState.DEAD)
+        assert "NameError" in cells.run("x").output
+        cells.kernel.reset()
+        assert cells.text("1 + 1") == "2\n"
+
+
+def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
+    with cells_at(served.address, TOKEN) as cells:
+        cells.run("x = 5")
+        wire = cells.kernel._wire  # type: ignore[attr-defined]
+        address = f"{served.address}?id={wire._manager.kernel['id']}"
+        with cells_at(address, TOKEN) as joined:
+            assert joined.text("x") == "5\n"
+            with pytest.raises(KernelError, match="started by another program"):
+                joined.kernel.reset()
+        assert cells.text("x") == "5\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "token", "sentence"),
+    [
+        ("", "wrong", "refuses the token"),
+        ("", "", "refuses the token"),
+        ("?kernel=nothing", TOKEN, r"knows no kernel named nothing: it knows .*python3"),
+        ("?id=nothing", TOKEN, "could not find the kernel nothing"),
+        ("/elsewhere", TOKEN, "HTTP status 404|no Jupyter server"),
+    ],
+)
+def test_what_a_server_refuses_is_a_sentence_without_the_token(served: Server, more: str, token: str, sentence: str) -> None:
+    with pytest.raises(KernelError, match=sentence) as raised:
+        start(f"{served.address}{more}", token)
+    assert not token or token not in str(raised.value)
+
+
+def test_a_server_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(KernelError, match=r"^There is no server at 127\.0\.0\.1:1/user\.$"):
+        start("jupyter+http://127.0.0.1:1/user/", TOKEN)
+
+
+def test_a_server_that_goes_ends_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LOST", 1.0)
+    with jupyter_server(tmp_path) as gone, cells_at(gone.address, TOKEN) as cells:
+        result = cells.run_until("go", gone.process.kill, "print('go')\nimport time; time.sleep(60)")
+        assert result.status is Status.DIED
+        assert "The connection to" in result.detail
+        assert cells.run("1").status is Status.DIED
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "jupyter+ftp://x",
+        "jupyter+http://",
+        "jupyter+http://me:secret@x/",
+        "jupyter+http://x:port/",
+        "jupyter+http://x/?odd=1",
+        "jupyter:",
+        "existing: ",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_a_sentence_without_secrets(address: str) -> None:
+    with pytest.raises(KernelError) as raised:
+        start(address)
+    assert re.fullmatch(r"[^\n]+\.", str(raised.value))
+    assert "secret" not in str(raised.value)
+
+
+def test_a_kernel_of_another_program_is_shared_and_left_as_it_was(tmp_path: Path) -> None:
+    with running_kernel(tmp_path) as (file, client, process):
+        names = "sorted(__import__('builtins').__dict__), sorted(globals()), len(__import__('sys').meta_path)"
+        client.execute_interactive("theirs = 1", timeout=60)
+        before = told_to(client, names)
+        with cells_at(f"existing:{file}") as cells:
+            assert cells.text("theirs") == "1\n"
+            assert {each.name for each in cells.kernel.variables()} == {"theirs"}
+            cells.run("ours = 2")
+            assert told_to(client, "ours")["data"]["text/plain"] == "2"
+            assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+            with pytest.raises(KernelError, match="another program"):
+                cells.kernel.reset()
+            cells.run("del ours; Out.clear()")
+        after = told_to(client, names)
+        assert process.poll() is None
+        assert _words(after) - _words(before) <= {"_i", "_ii", "_iii"} | {f"_i{n}" for n in range(9)} | {f"_{n}" for n in range(9)} | {"2"}
+
+
+def test_a_kernel_of_another_program_that_dies_is_a_sentence(tmp_path: Path) -> None:
+    with running_kernel(tmp_path) as (file, _, process), cells_at(f"existing:{file}") as cells:
+        result = cells.run_until("go", process.kill, "print('go')\nimport time; time.sleep(60)")
+        assert (result.status, result.detail) == (Status.DIED, f"The kernel of {file} no longer answers.")
+        assert cells.run("1").detail == result.detail
+
+
+def test_a_connection_file_of_a_dead_kernel_is_a_sentence(tmp_path: Path) -> None:
+    with running_kernel(tmp_path) as (file, _, _process):
+        pass
+    with pytest.raises(KernelError, match="no longer answers"):
+        start(f"existing:{file}")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "no json", json.dumps({"transport": "odd", "shell_port": 1}), '{"shell_port": "x"}', '{"key": 5}'])
+def test_a_broken_connection_file_is_a_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "broken.json"
+    file.write_text(text)
+    with pytest.raises(KernelError, match=r"(?s)^The connection file .* is broken: .*\.$"):
+        start(f"existing:{file}")
+
+
+def test_a_connection_file_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(KernelError, match=r"^There is no connection file /nothing\.json\.$"):
+        start("existing:/nothing.json")
+
+
+def test_a_kernel_for_another_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_PATH", install_upper(tmp_path))
+    with cells_at("jupyter:upper") as cells:
+        assert cells.text("hello") == "HELLO\n"
+        failed = cells.run("fail")
+        assert (failed.status, failed.output) == (Status.ERROR, "Failed: as asked\n")
+        assert "the kernel has not said how the cell ended" in cells.run("crash").output
+        assert [each.label for each in cells.kernel.complete("lo", 2).items] == ["lower", "LOWER"]
+        assert cells.kernel.variables() == []
+        assert cells.kernel.explain("lo", 2) is None
+        with pytest.raises(KernelError, match=r"^This is a kernel for upper, which tells nothing of its variables\.$"):
+            cells.kernel.inspect("x")
+        assert cells.interrupt_after("go", "wait").status is Status.INTERRUPTED
+        assert cells.text("again") == "AGAIN\n"
+
+
+def test_odd_messages_of_a_kernel_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_PATH", install_upper(tmp_path))
+    with cells_at("jupyter:upper") as cells:
+        result = cells.run("odd")
+        assert (result.status, result.output.splitlines()[-1]) == (Status.OK, "ODD")
+        assert cells.text("again") == "AGAIN\n"
+
+
+def test_without_the_libraries_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "mahtab_tui.kernel.jupyter.local", raising=False)
+    monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
+    with pytest.raises(KernelError) as raised:
+        opening.jupyter_kernel("jupyter:python3", "", "/", "")
+    assert str(raised.value) == "Kernels of Jupyter need its client libraries: install mahtab-tui[jupyter]."
+
+
+def _words(told: dict[str, dict[str, str]]) -> set[str]:
+    return set(re.findall(r"\w+", told["data"]["text/plain"]))
