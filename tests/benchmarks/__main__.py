@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import tests.benchmarks.inspector as inspector
+import tests.benchmarks.jupyter as jupyter
 import tests.benchmarks.keeping as keeping
 import tests.benchmarks.kernel as kernel
 import tests.benchmarks.knowledge as knowledge
@@ -25,6 +26,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "undo": undo.rows,
     "keeping": keeping.rows,
     "outliving": outliving.rows,
+    "jupyter": jupyter.rows,
     "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,

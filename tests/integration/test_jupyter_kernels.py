@@ -137,6 +137,21 @@ def test_code_calls_the_host(cells: Cells) -> None:
     assert cells.run("usage()").output == "usage: {}\n"
 
 
+def test_a_search_gets_its_text_by_calls(cells: Cells) -> None:
+    def answer(name: str, args: object) -> None:
+        if name == "rlm":
+            raise RuntimeError("no search today")
+
+    cells.host.answer = answer
+    assert "no search today" in cells.run("rlm('how many?', 'a' * 100_000)").output
+    assert cells.host.calls.get()[0] == "rlm_text"
+
+
+def test_a_thread_cannot_call_the_host_and_is_told_so(cells: Cells) -> None:
+    code = "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool: print(pool.submit(usage).exception())"
+    assert cells.text(code) == "In a Jupyter kernel usage() can only be called by the cell itself, not by a thread or a task.\n"
+
+
 def test_an_error_of_the_host_is_raised_there(cells: Cells) -> None:
     def fail(name: str, args: object) -> None:
         raise RuntimeError("not today")

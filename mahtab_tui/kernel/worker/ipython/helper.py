@@ -15,6 +15,7 @@ from typing import Any
 from .. import toolbox
 from ..control import Control, python_version, working_directory
 from ..frames import Frame
+from ..host import Host
 from ..origins import Origins
 from ..readable import cell_ended, form_of
 from ..variables import NamespaceWatch, merged
@@ -85,6 +86,7 @@ class Helper:
             repair=lambda: None,
             ended=lambda: None,
         )
+        Host.is_elsewhere = True  # no files pass between us
         toolbox.install(self._calls.call)
         if "display" in self._builtins:  # IPython's own is what its users know
             builtins.__dict__["display"] = self._builtins["display"]
