@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 
 from mahtab_tui.kernel.held.waiting import attach
 from mahtab_tui.kernel.process import ProcessKernel
@@ -64,3 +65,17 @@ class Screen:
 
     def _output(self, kind: str, text: str) -> None:
         self.printed.append(text)
+
+
+def holder_of(kernel: int) -> int:
+    """The process of a kernel's group that is neither the kernel nor its child."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == kernel and int(fields[1]) != kernel and int(process.name) != kernel:
+            found.append(int(process.name))
+    (holder,) = found
+    return holder

@@ -17,7 +17,7 @@ from mahtab_tui.kernel.base import KernelState
 from mahtab_tui.kernel.held.waiting import attach, held_folder, waiting_kernels
 from mahtab_tui.kernel.worker.frames import encode
 from mahtab_tui.kernel.worker.holding.holder import KEY, MOST
-from tests.integration.outliving import OPEN, SESSION, Screen
+from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -96,6 +96,8 @@ def test_connections_that_say_nothing_keep_nobody_out(path: Path) -> None:
     silent = [connected(path) for _ in range(3 * MOST)]
     half = connected(path)
     half.send(encode({"op": "status", "key": "x"})[:-1])
+    (kernel,) = waiting_kernels(SESSION)
+    assert len(os.listdir(f"/proc/{holder_of(kernel.pid)}/fd")) < 2 * MOST
     assert still_there()
     for connection in (*silent, half):
         connection.close()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding import spool
 from mahtab_tui.session.beginning import HereAndHeld
 from mahtab_tui.store.namespaces import keep_place
-from tests.integration.outliving import OPEN, SESSION, Screen
+from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
 from tests.waiting import alive, wait_for
 
 WAIT = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\n"
@@ -120,20 +121,6 @@ def test_of_more_than_the_limit_the_middle_is_left_out_and_that_is_said() -> Non
     assert text.endswith("the end\n")
     assert spool.HEAD + spool.TAIL <= len(text) <= spool.HEAD + 2 * spool.TAIL + 1000
     second.kernel.close()
-
-
-def holder_of(kernel: int) -> int:
-    """The process of a kernel's group that is neither the kernel nor its child."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == kernel and int(fields[1]) != kernel and int(process.name) != kernel:
-            found.append(int(process.name))
-    (holder,) = found
-    return holder
 
 
 def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -> None:
@@ -259,3 +246,58 @@ def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(project: Pat
         check=False,
     )
     assert f"{times} hosts were killed" in done.stdout, done.stderr
+
+
+def test_a_call_that_has_its_answer_is_not_made_again() -> None:
+    first = Screen(answer="Ada")
+    first.begin(1, f"name = input()\n{WAIT}print(name)")
+    wait_for(lambda: not first.host.calls.empty())
+    first.leave()
+    go()
+    second = Screen(again=True, answer="Grace")
+    result = second.go_on(1)
+    assert result is not None
+    assert result.output.endswith("Ada\n")
+    assert second.host.calls.empty()
+
+
+def test_what_the_last_host_said_just_before_its_end_is_heard() -> None:
+    first = Screen()
+    first.run(1, "n = 1")
+    (kernel,) = waiting_kernels(SESSION)
+    os.kill(kernel.pid, signal.SIGSTOP)
+    said = {"cell": 2, "origin": "user", "on_output": lambda kind, text: None}
+    threading.Thread(target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=said, daemon=True).start()
+    assert first.host.wait_for_state(KernelState.BUSY) == ""
+    time.sleep(0.2)
+    first.leave()
+    second = Screen(again=True)
+    os.kill(kernel.pid, signal.SIGCONT)
+    result = second.go_on(2)
+    assert result is not None
+    assert result.output == "heard\n"
+
+
+def test_late_output_that_was_stored_is_not_told_again_after_a_cell_that_was_not() -> None:
+    first = Screen()
+    late = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('begun', flush=True)"
+    first.begin(1, late).result(60)
+    first.host.wait_for_late("late")
+    first.leave()
+    second = Screen(again=True)
+    result = second.go_on(1)
+    assert result is not None
+    assert result.output == "begun\n"
+    assert second.run(2, "0").output == "0\n"
+    assert second.host.late.empty()
+
+
+def test_variables_of_a_cell_that_ends_without_a_screen_are_saved() -> None:
+    keep = keep_place(SESSION, 100)
+    assert isinstance(keep, KeepPlace)
+    first = Screen(keep=keep)
+    first.begin(1, WAIT + "found = 18")
+    first.leave()
+    Path("go").touch()
+    wait_for(lambda: Path(keep.folder, "index.json").exists() and "found" in Path(keep.folder, "index.json").read_text())
+    assert Screen(again=True).run(2, "found").output == "18\n"
