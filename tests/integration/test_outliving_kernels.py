@@ -258,6 +258,7 @@ def test_a_call_that_has_its_answer_is_not_made_again() -> None:
     result = second.go_on(1)
     assert result is not None
     assert result.output.endswith("Ada\n")
+    assert second.run(2, "0").output == "0\n"
     assert second.host.calls.empty()
 
 
