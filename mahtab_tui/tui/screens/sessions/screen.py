@@ -42,7 +42,7 @@ from mahtab_tui.tui.textual_fixes.removable import is_leaving
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
-SHOWN = 200
+SHOWN = 100
 """Sessions that are shown at most."""
 _WIDE = 70
 """Columns from which on a line says more than the day and the title."""
