@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
+import tests.benchmarks.elsewhere as elsewhere
 import tests.benchmarks.inspector as inspector
 import tests.benchmarks.jupyter as jupyter
 import tests.benchmarks.keeping as keeping
@@ -27,6 +28,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "keeping": keeping.rows,
     "outliving": outliving.rows,
     "jupyter": jupyter.rows,
+    "elsewhere": elsewhere.rows,
     "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,

@@ -15,6 +15,8 @@ from mahtab_tui.kernel.base import KernelError
 WANTED = "give ssh://HOST, ssh://USER@HOST:PORT/PATH/TO/PYTHON, or command: and a program with its arguments that runs Python"
 
 _SSH = re.compile(r"ssh://(?P<host>(?:[^@/\s]+@)?(?:\[[0-9A-Fa-f:.%]+\]|[^@/:\s\[\]]+))(?::(?P<port>\d{1,5}))?(?P<python>/\S.*)?")
+_LABEL = 30
+"""Characters of a command that the header shows."""
 _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
 """ssh itself notices a dead connection, unless the user has set it."""
 
@@ -41,7 +43,7 @@ def parse(text: str) -> Address:
             raise KernelError(f"{text} cannot be read ({error}): {WANTED}.") from None
         if not words:
             raise KernelError(f"{text} names no program: {WANTED}.")
-        return Address(text, " ".join(words)[:40], (*words, "-c", _loader()), "")
+        return Address(text, " ".join([Path(words[0]).name, *words[1:]])[:_LABEL], (*words, "-c", _loader()), "")
     found = _SSH.fullmatch(text)
     if found is None or found["host"].startswith("-"):
         raise KernelError(f"{text} is no address of a kernel: {WANTED}.")

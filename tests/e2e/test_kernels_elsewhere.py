@@ -1,0 +1,72 @@
+"""A kernel elsewhere, in a real terminal: it starts, its wire is cut and comes back, and the user moves it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests import warm
+from tests.e2e.conftest import Start
+from tests.integration.far import Road
+
+IDLE = r"● kernel .*idle"
+
+
+def address(road: Road) -> str:
+    return road.address.text
+
+
+def test_a_cell_goes_on_while_the_wire_is_cut(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    screen = start("--model", "demo", "--kernel", address(road), columns=140, lines=35)
+    screen.wait(IDLE)
+    screen.wait(r"kernel .* on python")
+    (road.folder / "refuse").touch()
+    screen.enter("import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n")
+    screen.press("enter")
+    screen.wait("line 3")
+    road.break_wire()
+    screen.wait(r"disconnected, trying again \(\d+ s\)")
+    (road.folder / "refuse").unlink()
+    screen.wait("line 39")
+    screen.wait(IDLE)
+    screen.enter("6 * 7")
+    screen.wait(r"\b42\b")
+    assert screen.leave() == 0
+
+
+def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    screen = start("--model", "demo", columns=140, lines=35)
+    screen.wait(IDLE)
+    screen.enter("here = 1")
+    screen.type("`")
+    screen.enter(f"/kernel {address(road)}")
+    screen.wait("now: its namespace is empty")
+    screen.wait(r"kernel .* on python.*idle")
+    screen.enter("/kernel nowhere")
+    screen.wait("nowhere is no address of a kernel")
+    screen.enter("/kernel here")
+    screen.wait("The kernel runs on this machine now")
+    assert screen.leave() == 0
+
+
+def test_a_file_of_this_machine_is_refused_with_a_sentence(project: Path) -> None:
+    (project / "data.csv").write_text("a\n1\n")
+    done = subprocess.run([*warm.command(), "data.csv", "--kernel", "ssh://host"], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 2
+    assert "data.csv is on this machine, and the kernel runs on another one (ssh://host)" in " ".join(done.stderr.split())
+
+
+def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    command = [*warm.command(), "kernels", "clean", address(road), "--yes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Removed:" in done.stdout
+    refused = subprocess.run([*warm.command(), "kernels", "clean", "nowhere"], input="y\n", capture_output=True, text=True, timeout=100, check=False)
+    assert refused.returncode == 1
+    assert "nowhere is no address of a kernel" in " ".join(refused.stderr.split())
