@@ -36,7 +36,7 @@ class KernelPicker(Dialog[KernelChoice | None], ListingSource[KernelChoice]):
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
         """present: the kernel of now. find: returns the others; waits."""
         super().__init__()
-        self.listing = Listing(self, "Kernel", "Enter goes on there · any address can be typed: ssh://host · Esc cancels")
+        self.listing = Listing(self, "Kernel", "Enter goes on there · or type ssh://host · Esc cancels")
         self._present = present
         self._find = find
         self._found: Sequence[KernelChoice] = (present,)
