@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,26 @@ def test_a_kernel_of_a_screen_is_not_stopped_from_outside(start: Start, project:
     assert "has a screen" in sessions(project, "stop", path.name.split(".")[0], code=1)
     screen.enter("n + 1")
     screen.wait(r"\b2\b")
+
+
+def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(start: Start, project: Path, replay: Callable[..., str]) -> None:
+    code = (
+        "import pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nmade = 'by the ' + 'model'\nprint(made)"
+    )
+    model = replay(f"I wait.\n```python\n{code}\n```", "It has ended.")
+    screen = start("--model", model, "--approval", "auto")
+    screen.wait(IDLE)
+    screen.press("f2")
+    screen.enter("do it")
+    screen.wait(r"begun\s")
+    killed(screen)
+    again = start("--model", model, "--continue")
+    again.wait("Cell 1 still runs")
+    again.wait("I wait")
+    (project / "go").touch()
+    again.wait(r"by the model\s")
+    again.wait(IDLE)
+    again.wait(r"made\s+str")
+    again.enter("made.upper()")
+    again.wait("'BY THE MODEL'")
+    assert again.leave() == 0
