@@ -151,7 +151,7 @@ def runs(seeds: range, count: int = ACTIONS) -> list[int]:
     folder = Path(tempfile.mkdtemp(prefix="mahtab-random-"))
     project = folder / "project"
     project.mkdir()
-    os.environ.update(HOME=str(folder), EDITOR="true", VISUAL="true")
+    os.environ.update(HOME=str(folder), EDITOR="true", VISUAL="true", MAHTAB_KEEP_KERNEL="0")
     os.chdir(project)
     write_skill(project / "skills", "tidy", "How to tidy a room. Use when nothing can be found.", "# Tidy\n\n1. Put **things** away.\n")
     (project / "data.csv").write_text("a,b\n1,2\n3,4\n", "utf-8")

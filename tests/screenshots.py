@@ -17,6 +17,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from tests.e2e.terminal import Terminal
+from tests.waiting import end_waiting_kernels
 
 FOLDER = Path(__file__).parents[1] / "mahtab_tui" / "manual" / "pictures"
 
@@ -88,6 +89,7 @@ def main() -> None:
                 for _ in range(60):  # what is drawn late
                     screen.pump()
                 (FOLDER / f"{name}.svg").write_text(svg(screen), "utf-8")
+            end_waiting_kernels(Path(home))
 
 
 if __name__ == "__main__":

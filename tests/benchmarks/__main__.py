@@ -41,6 +41,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
 
 
 def main() -> None:
+    os.environ["MAHTAB_KEEP_KERNEL"] = "0"  # no program that is measured leaves its kernel behind
     # As for whoever has installed it: a start does not compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     wanted = sys.argv[1:] or list(GROUPS)
