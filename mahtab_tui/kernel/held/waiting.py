@@ -21,7 +21,10 @@ from mahtab_tui.kernel.worker.holding.holder import KEY
 from mahtab_tui.settings.model import home_folder
 
 PATIENCE = 2.0
-"""Seconds in which a holder must answer."""
+"""Seconds in which a holder must answer that is only listed."""
+
+SWAPPED = 15.0
+"""Seconds for the holder of the session that is wanted: it may have slept for hours, on a machine without free memory."""
 
 ENDING = 8.0
 """Seconds in which a kernel that was told to end must have ended."""
@@ -136,7 +139,7 @@ def _answering(session: str | None) -> Iterator[WaitingKernel]:
         if session is not None and name != session:
             continue
         try:
-            told, _, _ = ask(path, {"op": "status"})
+            told, _, _ = ask(path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED)
             yield _kernel(path, name, told)
         except (ConnectionRefusedError, FileNotFoundError):
             if _is_old(path):
@@ -164,7 +167,7 @@ def _attach(kernel: WaitingKernel) -> Connections:
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
     try:
-        told, descriptors, lifeline = ask(kernel.path, {"op": "attach", "by_force": True}, theirs)
+        told, descriptors, lifeline = ask(kernel.path, {"op": "attach", "by_force": True}, theirs, SWAPPED)
         if told["op"] != "attached" or len(descriptors) != 2 or lifeline is None:
             raise FrameError("the holder did not hand its kernel over")
         kernel = _kernel(kernel.path, kernel.session, told)
@@ -176,13 +179,15 @@ def _attach(kernel: WaitingKernel) -> Connections:
     return Connections(kernel, ours, token, descriptors[0], descriptors[1], lifeline)
 
 
-def ask(path: Path, frame: dict[str, Any], channel: socket.socket | None = None) -> tuple[dict[str, Any], list[int], socket.socket | None]:
+def ask(
+    path: Path, frame: dict[str, Any], channel: socket.socket | None = None, patience: float = PATIENCE
+) -> tuple[dict[str, Any], list[int], socket.socket | None]:
     """Ask a holder; returns its answer, the descriptors that came with it and, for an attaching host, the connection. Raises `OSError`, `FrameError`."""
     key = Path(f"{path}{KEY}").read_text("ascii")
     connection = socket.socket(socket.AF_UNIX)
     kept = False
     try:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(patience)
         with _reachable(path) as address:
             connection.connect(address)
         data = encode({**frame, "key": key})
