@@ -28,6 +28,8 @@ class Server(NamedTuple):
     address: str
     """As for ``--kernel``, without a token."""
     process: subprocess.Popen[bytes]
+    root: Path
+    """The folder that it shows."""
 
 
 @contextmanager
@@ -38,10 +40,10 @@ def jupyter_server(folder: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/user/x"]
     with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
     try:
         wait_for_port(port)
-        yield Server(f"jupyter+http://127.0.0.1:{port}/user/x", process)
+        yield Server(f"jupyter+http://127.0.0.1:{port}/user/x", process, folder)
     finally:
         process.terminate()
         process.wait(PATIENCE)

@@ -25,6 +25,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_a_kernel_of_a_server_runs_cells_and_is_looked_into(served: Server) -> None:
     with cells_at(f"{served.address}?token={TOKEN}") as cells:
         assert cells.text("print('hi'); x = [1]\nx") == "hi\n[1]\n"
+        assert cells.kernel.info().cwd == str(served.root)
         assert [each.name for each in cells.kernel.variables()] == ["x"]
         assert cells.kernel.inspect("x").text == "[1]"
         assert "ZeroDivisionError" in cells.run("1 / 0").output

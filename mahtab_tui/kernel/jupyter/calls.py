@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from mahtab_tui.kernel.answers import Answerer, CallAnswers
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.told import HostCall, checked
 from mahtab_tui.kernel.worker.frames import Frame
 
@@ -112,5 +111,3 @@ class KernelCalls:
             self._reply(json.dumps(frame))
         except (TypeError, ValueError) as error:
             self._reply(json.dumps({"op": "answer", "error": f"The answer cannot be sent: {error}"}))
-        except KernelError:  # the kernel has ended, which is told otherwise
-            return

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from typing import Any
 
 from mahtab_tui.kernel.answers import Answerer
@@ -155,13 +156,19 @@ class Conversation:
         return result_of(running.result)
 
     def interrupt(self) -> bool:
-        """Interrupt the running cell; False if none runs. Raises `KernelError`."""
+        """Interrupt the running cell; False if none runs. A server is not waited for."""
         cells = list(self._cells)
         for cell in cells:
             cell.running.interrupting = True
         if cells:
-            self._wire.interrupt()
+            threading.Thread(target=self._interrupt, name="mahtab-jupyter-interrupt", daemon=True).start()
         return bool(cells)
+
+    def _interrupt(self) -> None:
+        try:
+            self._wire.interrupt()
+        except KernelError as error:
+            self._late(f"{error}\n")
 
     def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.ready is None:
@@ -194,7 +201,9 @@ class Conversation:
             raise KernelError("The kernel does not answer while a cell runs.") from None
 
     def tell_size(self, columns: int, lines: int) -> None:
-        if self.ready is not None and not self._over:
+        if self.ready is None or self._over:
+            return
+        with suppress(KernelError):  # the connection is lost, which is told otherwise
             self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
 
     def leave(self) -> None:
@@ -260,8 +269,7 @@ class Conversation:
             cell = self._cells[0 if kind == "status" else -1]
             cell.take(kind, content)
             if cell.running.over_limit and not cell.running.interrupting:
-                cell.running.interrupting = True
-                threading.Thread(target=self._wire.interrupt, daemon=True).start()
+                self.interrupt()
         elif kind == "stream" and parent in self._ours:
             self._late(str(content.get("text", "")))
 
@@ -337,7 +345,8 @@ class Conversation:
         self._tell("shell", "comm_msg", {"comm_id": self._comm, "data": {"frame": json.dumps(frame)}}, self._subshell)
 
     def _send_line(self, line: str) -> None:
-        self._tell("stdin", "input_reply", {"value": line})
+        with suppress(KernelError):  # as above
+            self._tell("stdin", "input_reply", {"value": line})
 
     def _echo(self, text: str) -> None:
         if self._cells:

@@ -60,7 +60,7 @@ class ServerWire:
             log=self._log,
         )
         if not kernel_id:
-            self._do("start a kernel", lambda: self._manager.start_kernel(name, timeout=START))
+            self._do("start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START))
         self._client = self._manager.client
         # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
         starting = threading.Thread(target=self._client.start_channels, daemon=True)
