@@ -110,6 +110,14 @@ def test_looking_does_not_take_the_figure_of_a_running_cell(cells: Cells) -> Non
     assert [each.mime for each in result.displays] == ["image/png"]
 
 
+def test_code_that_no_message_can_carry_is_an_error(cells: Cells) -> None:
+    result = cells.run("x = '\ud800'")
+    assert (result.status, result.output) == (Status.ERROR, "SyntaxError: the cell has a character that is none in UTF-8\n")
+    cells.host.answer = lambda name, args: "\ud800"
+    assert cells.run("input()").status is Status.OK
+    assert cells.text("1 + 1") == "2\n"
+
+
 def test_an_unknown_variable_is_a_sentence(cells: Cells) -> None:
     with pytest.raises(KernelError, match="There is no variable named nothing_here"):
         cells.kernel.inspect("nothing_here")

@@ -112,6 +112,13 @@ class Conversation:
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
         """Run a cell as its user's code, and wait for its end. quiet: it is no cell of the user's."""
         start = time.perf_counter()
+        try:
+            code.encode()
+        except UnicodeEncodeError:
+            cell = JupyterCell(running, "")
+            cell.reply({"status": "error", "ename": "SyntaxError", "evalue": "the cell has a character that is none in UTF-8"})
+            cell.finish({}, 0.0)
+            return result_of(running.result)
         message = self._wire.make("execute_request", self._execution(code, helping.ENDED if self.ready else {}, silent=quiet))
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
@@ -346,7 +353,7 @@ class Conversation:
 
     def _send_line(self, line: str) -> None:
         with suppress(KernelError):  # as above
-            self._tell("stdin", "input_reply", {"value": line})
+            self._tell("stdin", "input_reply", {"value": line.encode(errors="replace").decode()})
 
     def _echo(self, text: str) -> None:
         if self._cells:

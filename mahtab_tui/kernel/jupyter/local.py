@@ -92,7 +92,8 @@ class Sockets:
             item = self._outgoing.get()
             if item is None:
                 return False
-            self._client.session.send(channels[item[0]], dict(item[1]))
+            with suppress(ValueError, TypeError):  # it cannot be written as JSON; who sends it sees to it that it can
+                self._client.session.send(channels[item[0]], dict(item[1]))
         return True
 
     def _receive(self, channel: Channel, socket: Any) -> None:
