@@ -135,6 +135,14 @@ def test_hidden_input_is_not_shown(cells: Cells) -> None:
     assert cells.host.calls.get() == ("input", {"prompt": "key: ", "password": True})
 
 
+def test_why_nobody_can_be_asked_is_shown(cells: Cells) -> None:
+    def refuse(name: str, args: object) -> None:
+        raise RuntimeError("nobody is here")
+
+    cells.host.answer = refuse
+    assert cells.run("input('more? ')").output.startswith("more? nobody is here\n")
+
+
 def test_the_end_of_input_is_an_error(cells: Cells) -> None:
     assert "EOFError" in cells.run("input('more? ')").output
 
@@ -253,6 +261,11 @@ def test_killing_and_resetting_give_a_new_kernel(own: Cells) -> None:
     own.run("x = 1")
     own.kernel.reset()
     assert "NameError" in own.run("x").output
+
+
+def test_exit_tells_the_host(own: Cells) -> None:
+    own.run("exit()")
+    assert own.host.calls.get(timeout=30) == ("quit", {})
 
 
 def test_leaving_ends_the_kernel(own: Cells) -> None:

@@ -96,7 +96,8 @@ class KernelCalls:
                     self._send_next()
                 return
         line = answer.get("value")
-        self._echo(f"{asked[0]}{line if isinstance(line, str) and not asked[1] else ''}\n")
+        shown = str(answer.get("error", "")) or (line if isinstance(line, str) and not asked[1] else "")
+        self._echo(f"{asked[0]}{shown}\n")
         self._reply(line if isinstance(line, str) else END_OF_INPUT)
 
     def _send_next(self) -> None:
