@@ -148,13 +148,13 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
     screen.press("enter")
     screen.wait("busy")
     screen.press("ctrl+d")
-    screen.wait("This is lost: the cell that runs")
+    screen.wait("Leave\\? A cell runs")
     screen.press("escape")
-    screen.wait_gone("This is lost: the cell that runs")
+    screen.wait_gone("A cell runs")
     screen.enter("exit()")
     screen.wait(r"queued.*exit\(\)")
     screen.press("ctrl+d")
-    screen.wait("This is lost: the cell that runs")
+    screen.wait("Leave\\?")
     assert screen.leave() == 0
 
 
