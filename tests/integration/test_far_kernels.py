@@ -51,6 +51,10 @@ def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: s
     assert any(item.text == "path" for item in cells.kernel.complete("os.pa", 5).items)
     assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
     assert cells.kernel.info().place == road.address.label
+    before = os.umask(0o027)
+    os.umask(before)
+    assert cells.text("os.umask(0)") == f"{before}\n"
+    assert cells.kernel.info().cwd == os.getcwd()
     road.close()
     wait_for(lambda: road.sockets() == [])
 

@@ -18,6 +18,7 @@ _ONE_LINE = 65_536
 def main(place: str, above: str) -> None:
     """Connect the wire with the session's station; start the station if the host says so. place: our files. above: the folder of all files."""
     asked = json.loads(_line(0))
+    here = _working_directory()
     os.chdir(above)  # because a socket's path may only be short
     if "clean" in asked:
         from .cleaning import clean
@@ -26,6 +27,7 @@ def main(place: str, above: str) -> None:
         return
     name = f"{asked['session']}.sock"
     if "start" in asked:
+        asked["start"]["cwd"] = asked["start"]["cwd"] or here
         station = _start(name, place, asked)
     else:
         station = socket.socket(socket.AF_UNIX)
@@ -42,9 +44,10 @@ def _start(name: str, place: str, asked: dict[str, Any]) -> socket.socket:
     """Fork the station, and return a connection with it. name: of the socket for further wires."""
     from .station import Station
 
-    os.umask(0o077)
     listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o077)
     listener.bind(name)
+    os.umask(before)
     listener.listen(8)
     ours, theirs = socket.socketpair()
     if os.fork():
@@ -65,6 +68,13 @@ def _start(name: str, place: str, asked: dict[str, Any]) -> socket.socket:
     finally:
         os.unlink(name)
         os._exit(0)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return os.path.expanduser("~")
 
 
 def _line(descriptor: int) -> bytes:

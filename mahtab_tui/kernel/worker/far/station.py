@@ -64,7 +64,8 @@ class Station:
 
     def run(self, first: socket.socket) -> None:
         """Serve until the kernel has ended and the host knows it, or nobody has come for too long."""
-        self._greet(first)
+        if not self._greet(first):
+            return
         self._begin()
         self._selector.register(self._listener, selectors.EVENT_READ)
         beat = time.monotonic()
@@ -264,13 +265,17 @@ class Station:
             del self._proving[new]
             self._connect(new, bytes(line))
 
-    def _greet(self, first: socket.socket) -> None:
-        """The connection of the relay that has started us."""
+    def _greet(self, first: socket.socket) -> bool:
+        """Connect with the relay that has started us; False if it is gone already."""
         line = b""
         while not line.endswith(b"\n"):
-            line += first.recv(1)
+            byte = first.recv(1)
+            if not byte:
+                return False
+            line += byte
         first.setblocking(False)
         self._connect(first, line)
+        return True
 
     def _connect(self, new: socket.socket, line: bytes) -> None:
         try:
@@ -370,8 +375,7 @@ class _CellCount:
 
 
 def _existing(folder: str) -> str:
-    """The folder, or the nearest one above it that can be entered; the home folder for none."""
-    folder = folder or os.path.expanduser("~")
+    """The folder, or the nearest one above it that can be entered."""
     while folder != os.path.dirname(folder) and not (os.path.isdir(folder) and os.access(folder, os.X_OK)):
         folder = os.path.dirname(folder)
     return folder or os.sep
