@@ -81,9 +81,11 @@ class CellThread:
 
     def _take_stock(self) -> None:
         """List the variables. Code may keep the kernel from answering for long."""
+        from mahtab_tui.session.going_on import makers
+
         try:
             self._keeping.attached(*self._kernel.kept_before())
-            self._cells.adopt(self._kernel.variables())
+            self._cells.adopt_again(self._kernel.variables(), makers(self._past))
             self.ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:
             self._notice(str(error), "warning")

@@ -7,7 +7,7 @@ import itertools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records
@@ -350,6 +350,16 @@ class Cells:
     def adopt(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Log names that no cell has created. fresh: there are no others."""
         emit(self._log, records.Namespace(fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU))
+
+    def adopt_again(self, variables: Sequence[Variable], makers: Mapping[str, records.Namespace]) -> None:
+        """Log the names of a kernel that has waited. makers: the records of the cells that have made names, by name."""
+        self.adopt([variable for variable in variables if variable.name not in makers])
+        for record in dict.fromkeys(makers.values()):
+            made = [variable for variable in variables if makers.get(variable.name) == record]
+            cell, party = record.cell or 0, record.party or YOU
+            self.provenance.fold(cell, party, [Change(variable.name, "added", variable) for variable in made])
+            changes = tuple(map(variable_row, made))
+            emit(self._log, records.Namespace(changes=changes, cell=cell, party=party, guest=record.guest, restored=True))
 
     def _listed(self) -> list[Variable]:
         try:

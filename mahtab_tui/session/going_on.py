@@ -5,13 +5,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from mahtab_tui.bus.records import Record, ReplIn, ReplOut
+from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
 
 
 def unfinished(past: Sequence[Record]) -> list[ReplIn]:
     """Return the cells whose end is not in the records, the oldest first."""
     ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
     return [record for record in past if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended]
+
+
+def makers(past: Sequence[Record]) -> dict[str, Namespace]:
+    """Return for each name that a cell has made the record of the last cell that did."""
+    found: dict[str, Namespace] = {}
+    for record in past:
+        if isinstance(record, Namespace):
+            if record.fresh:
+                found.clear()
+            for change in record.changes:
+                if change.change == "deleted" or not record.cell:
+                    found.pop(change.name, None)
+                elif change.change != "perhaps":
+                    found[change.name] = record
+    return found
 
 
 def wait_for_all(cells: Sequence[ReplIn], wait: Callable[[ReplIn, bool], None]) -> None:

@@ -64,9 +64,10 @@ def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(start: Start, 
     again.wait(IDLE)
     killed(again)
     wait_for(lambda: waiting_kernels(home))
-    third = start("--model", "demo", "--continue")
+    third = start("--model", "demo", "--continue", columns=120, lines=35)
     third.wait(r"\(42, 'result'\)")
     third.wait(IDLE)
+    third.wait(r"made\s+int\s+42\s+you 1")
     assert third.text.count("'result')") == 1, "what is stored is not told again"
 
 

@@ -1,0 +1,22 @@
+"""What a kernel that has waited is known to hold, from the records of its session."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus.records import Change, Namespace
+from mahtab_tui.session.going_on import makers
+
+
+def record(cell: int, party: str, *changes: tuple[str, str], fresh: bool = False) -> Namespace:
+    return Namespace(cell=cell, party=party, changes=tuple(Change(name, kind) for name, kind in changes), fresh=fresh)
+
+
+def test_the_last_cell_that_made_a_name_is_its_maker() -> None:
+    first = record(1, "you", ("a", "added"), ("b", "added"), ("c", "added"))
+    second = record(2, "claude", ("a", "rebound"), ("b", "perhaps"), ("c", "deleted"))
+    assert makers([first, second]) == {"a": second, "b": first}
+
+
+def test_names_of_an_earlier_kernel_and_those_that_no_cell_has_made_have_none() -> None:
+    old, start = record(1, "you", ("a", "added")), record(0, "you", ("b", "added"), fresh=True)
+    assert makers([old, start]) == {}
+    assert makers([start, record(2, "you", ("b", "changed"))]).keys() == {"b"}
