@@ -44,7 +44,6 @@ def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) ->
     screen.enter("here = 1")
     screen.type("`")
     screen.enter(f"/kernel {address(road)}")
-    screen.wait("now: its namespace is empty")
     screen.wait(r"kernel .* on python.*idle")
     screen.enter("/kernel nowhere")
     screen.wait("nowhere is no address of a kernel")
