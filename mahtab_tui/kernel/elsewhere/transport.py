@@ -107,7 +107,8 @@ class Transport:
         files = bundle()
         deadline = time.monotonic() + CONNECT_TIMEOUT
         # Said before it is asked for: each round trip counts on a slow wire.
-        self._write(json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n", deadline)
+        with contextlib.suppress(KernelError):  # it has ended: what it said before tells why
+            self._write(json.dumps({"digest": files.digest, "size": len(files.data)}).encode() + b"\n", deadline)
         words = self._greeting(deadline)
         version = words[0] if words else "?"
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (3, 9):
