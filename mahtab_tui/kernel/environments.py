@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,8 +14,10 @@ EnvironmentKind = Literal["virtual environment", "conda environment"]
 INSIDE = (".venv", "venv")
 """Names of a project's virtual environment."""
 
+_SPEC = re.compile(r"[A-Za-z0-9._-]{1,100}")
+"""A kernelspec's name."""
 _MOST = 100
-"""Conda environments that are examined."""
+"""Conda environments and kernelspecs that are examined."""
 _LIST_BYTES = 65_536
 """Bytes of conda's list that are read."""
 
@@ -52,6 +56,19 @@ def found_environments(folder: Path, python: str) -> list[PythonEnvironment]:
         except OSError:  # an unreadable folder
             continue
     return list(found.values())
+
+
+def found_kernelspecs() -> list[str]:
+    """Find the names of Jupyter's kernels on this machine."""
+    data = os.environ.get("JUPYTER_DATA_DIR") or os.path.expanduser("~/.local/share/jupyter")
+    names: dict[str, None] = {}
+    for place in (data, os.path.join(sys.prefix, "share", "jupyter"), "/usr/local/share/jupyter", "/usr/share/jupyter"):
+        try:
+            found = sorted(Path(place, "kernels").glob("*/kernel.json"))
+        except OSError:  # an unreadable folder
+            continue
+        names.update(dict.fromkeys(file.parent.name for file in found[:_MOST] if _SPEC.fullmatch(file.parent.name)))
+    return list(names)
 
 
 def has_package(prefix: Path, name: str) -> bool:

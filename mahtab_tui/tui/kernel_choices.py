@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.environments import found_environments
+from mahtab_tui.kernel.environments import found_environments, found_kernelspecs
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.base import KernelInfo
@@ -62,4 +63,6 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     found += [
         KernelChoice("session", each.session, f"waits, {f'cell {each.cell} runs' if each.cell else 'idle'}: its session opens") for each in waits
     ]
+    if find_spec("jupyter_client") is not None:
+        found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
     return found + [KernelChoice("address", address, "used before") for address in recent]
