@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import json
 import os
-import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from mahtab_tui.bus.codec import FORMAT, InvalidRecord, as_json, from_json
 from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.worker.frames import FrameError, check_bare
 from mahtab_tui.store.digest import RECORDS, title_of
 from mahtab_tui.store.preview import without_private
 from mahtab_tui.store.sqlite import ALL, SessionRow, load_records
@@ -34,7 +34,6 @@ LARGEST = 2_000_000_000
 """Bytes of all records, when they are not compressed."""
 _SHORT, _MOST_STRUCTURE = 1_000_000, 5_000_000
 """Bytes of a line that are looked at before it is read, and of what is no text in it: a hundred million empty lists take gigabytes."""
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _LARGEST_NUMBER = 1e12
 """No cell, question, cost or size comes near it."""
 _LATEST = 253_402_300_800.0
@@ -137,10 +136,12 @@ def _lines(file: Path, packed: gzip.GzipFile | BinaryIO) -> Iterator[Any]:
         total += len(data)
         if len(data) > LONGEST_LINE or total > LARGEST or number > RECORDS:
             raise BadSessionFile(f"{file} is larger than a session may be (line {number:,}).")
-        if len(data) > _SHORT and len(_STRING.sub(b"", data)) > _MOST_STRUCTURE:
-            raise BadSessionFile(f"{file} is damaged: line {number:,} is no record.")
         try:
+            if len(data) > _SHORT:
+                check_bare(data, _MOST_STRUCTURE)
             yield json.loads(data)
+        except FrameError:
+            raise BadSessionFile(f"{file} is damaged: line {number:,} is no record.") from None
         except (ValueError, RecursionError):
             raise BadSessionFile(f"{file} is damaged: line {number:,} is not JSON.") from None
 

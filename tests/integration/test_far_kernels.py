@@ -132,8 +132,8 @@ for i in range(40):
 def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(
     road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr(wire, "SILENT", 0.5)
-    monkeypatch.setattr(wire, "_BEAT", 0.1)
+    monkeypatch.setattr(wire, "SILENT", 0.25)
+    monkeypatch.setattr(wire, "_BEAT", 0.05)
     cells = road.kernel()
     said = hashlib.sha256()
     expected = hashlib.sha256()
@@ -179,14 +179,14 @@ def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(road: Road, 
 
     def cut() -> None:
         road.break_wire()
-        threading.Timer(6.0, (road.folder / "refuse").unlink).start()
+        threading.Timer(4.0, (road.folder / "refuse").unlink).start()
 
-    code = "import time; print('go', flush=True); time.sleep(1)\nfor i in range(60): print('x' * 999_999)\nprint('the end')"
+    code = "import time; print('go', flush=True); time.sleep(1)\nfor i in range(40): print('x' * 999_999)\nprint('the end')"
     result = cells.run_until("go", cut, code)
     assert result.status is Status.OK
     assert result.output.endswith("the end\n")
     assert "bytes left out: the kernel printed them while it was not connected" in result.output
-    assert 30_000_000 < len(result.output) < 60_000_000
+    assert 30_000_000 < len(result.output) < 40_000_000
 
 
 def test_a_kernel_nobody_comes_back_to_ends(road: Road) -> None:

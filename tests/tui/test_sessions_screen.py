@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
@@ -164,15 +164,13 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         ):
             await pilot.press("f6")
             await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-            await pilot.press("ctrl+u")
-            await write(pilot, str(tmp_path / file))
+            pilot.app.screen.query_one(Input).value = str(tmp_path / file)
             await pilot.press("enter")
             await until(pilot, lambda outcome=outcome: outcome in text(screen))  # type: ignore[misc]
         assert "Most come in" in (tmp_path / "report.md").read_text()
         await pilot.press("f6")
         await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-        await pilot.press("ctrl+u")
-        await write(pilot, str(tmp_path / "all.jsonl.gz"))
+        pilot.app.screen.query_one(Input).value = str(tmp_path / "all.jsonl.gz")
         await pilot.press("enter")
         await until(pilot, lambda: f"Exported into {tmp_path}/all" in text(screen))
         with opened_session(tmp_path / "all.jsonl.gz") as (header, lines):

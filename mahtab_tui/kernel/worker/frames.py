@@ -68,15 +68,15 @@ class FrameReader:
                 break
             body = bytes(self._buffer[start + head : end])
             if self._bare_limit is not None and length > self._bare_limit:
-                _check_bare(body, self._bare_limit)
+                check_bare(body, self._bare_limit)
             frames.append(_parse(body))
             start = end
         del self._buffer[:start]
         return frames
 
 
-def _check_bare(body: bytes, limit: int) -> None:
-    """Limit a frame's bytes outside its strings, quotes included.
+def check_bare(body: bytes, limit: int) -> None:
+    """Limit the bytes of a JSON text outside its strings, quotes included. Raises `FrameError`.
 
     Linear in time and memory for any bytes. A regular expression for JSON strings would not be, and would block all other threads.
     """
