@@ -85,7 +85,7 @@ class CellThread:
 
         try:
             self._keeping.attached(*self._kernel.kept_before())
-            self._cells.adopt_again(self._kernel.variables(), makers(self._past))
+            self._cells.adopt_again(makers(self._past))
             self.ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:
             self._notice(str(error), "warning")

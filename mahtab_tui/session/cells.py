@@ -91,6 +91,8 @@ class Cells:
         self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
         """The cells that have ended, newest last."""
         self.provenance = Provenance()
+        self._naming = threading.Lock()
+        """Held while it is logged who has made names, so that a list of them does not come after newer ones."""
         self._provenance_before: dict[int, Provenance] = {}
         self.turns: dict[int, int] = {}
         """Which question each of the model's cells belongs to."""
@@ -351,15 +353,24 @@ class Cells:
         """Log names that no cell has created. fresh: there are no others."""
         emit(self._log, records.Namespace(fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU))
 
-    def adopt_again(self, variables: Sequence[Variable], makers: Mapping[str, records.Namespace]) -> None:
-        """Log the names of a kernel that has waited. makers: the records of the cells that have made names, by name."""
-        self.adopt([variable for variable in variables if variable.name not in makers])
-        for record in dict.fromkeys(makers.values()):
-            made = [variable for variable in variables if makers.get(variable.name) == record]
-            cell, party = record.cell or 0, record.party or YOU
-            self.provenance.fold(cell, party, [Change(variable.name, "added", variable) for variable in made])
-            changes = tuple(map(variable_row, made))
-            emit(self._log, records.Namespace(changes=changes, cell=cell, party=party, guest=record.guest, restored=True))
+    def adopt_again(self, makers: Mapping[str, records.Namespace]) -> None:
+        """Log the names of a kernel that has waited. makers: the records of the cells that have made names, by name. Raises `KernelError`."""
+        with self._naming:
+            self._adopt_again(self._kernel.variables(), makers)
+
+    def _adopt_again(self, variables: Sequence[Variable], makers: Mapping[str, records.Namespace]) -> None:
+        made: dict[tuple[int, str, int | None], list[Variable]] = {}
+        for variable in variables:
+            if (author := self.provenance.who(variable.name)) is not None:  # a cell that has ended since this screen came
+                made.setdefault((author.cell, author.party, None), []).append(variable)
+            elif (record := makers.get(variable.name)) is not None:
+                made.setdefault((record.cell or 0, record.party or YOU, record.guest), []).append(variable)
+        known = {variable.name for each in made.values() for variable in each}
+        self.adopt([variable for variable in variables if variable.name not in known])
+        for (cell, party, guest), each in made.items():
+            new = [Change(variable.name, "added", variable) for variable in each if self.provenance.who(variable.name) is None]
+            self.provenance.fold(cell, party, new)
+            emit(self._log, records.Namespace(changes=tuple(map(variable_row, each)), cell=cell, party=party, guest=guest, restored=True))
 
     def _listed(self) -> list[Variable]:
         try:
@@ -368,10 +379,11 @@ class Cells:
             return []
 
     def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
-        rows = tuple(change_row(change, self.provenance.described(change.name)) for change in changes)
-        self.provenance.fold(cell, party, changes)
-        self._keeping.made(change.name for change in changes)
-        emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
+        with self._naming:
+            rows = tuple(change_row(change, self.provenance.described(change.name)) for change in changes)
+            self.provenance.fold(cell, party, changes)
+            self._keeping.made(change.name for change in changes)
+            emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
         self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
 
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:

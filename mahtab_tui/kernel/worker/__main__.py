@@ -42,6 +42,9 @@ LATE = 0.75
 GIVE_WAY = 0.05
 """Seconds: after the first, the host may have signalled by itself; then the main thread's handler gets so many to begin."""
 
+SAVING = 4.0
+"""Seconds that a kernel without a host, which is told to end, gives to the process that writes its namespace."""
+
 SECOND_SIGNAL = 1.0
 """Seconds after which a cell that has not reacted is signalled once more."""
 
@@ -74,13 +77,18 @@ class Worker:
         self._channel = Channel(fd, self._interrupts, token=token, beside=beside)
         self._story = None if beside is None else beside.story
         self._unsaved = False
+        self._saving: Any = None
+        """The process that writes the namespace while there is no host."""
+        self._saver: threading.Thread | None = None
         """Whether a cell has run since the variables were last saved."""
         self._calls = HostCalls(self._channel.send, self._execute)
         self._channel.alone = self._answer_alone
         self._staying: Any = None
         if beside is not None:
             staying = late_import(f"{__package__}.holding.staying").Staying
-            self._staying = staying(beside, self._channel, self._hello, lambda: bool(self._open), self._answer_alone, self._host_left)
+            self._staying = staying(
+                beside, self._channel, self._hello, lambda: bool(self._open) or self._saving is not None, self._answer_alone, self._host_left
+            )
         for replacement in Console(self._calls.call).replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
@@ -135,6 +143,8 @@ class Worker:
                 self._executor.undo.settle()
             if self._channel.absent:
                 self._keep_alone(job)
+        if self._saver is not None:
+            self._saver.join(SAVING)
         if self._limits is not None:
             self._limits.end()
         self._loop.close()
@@ -258,6 +268,8 @@ class Worker:
         self._unsaved = False
         if self._story is not None:
             self._story.kept = {"carried": frame["carried"], "lost": frame["lost"]}
+        if self._saving is not None:  # what it would write is older
+            self._saving.end()
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
@@ -271,7 +283,7 @@ class Worker:
         threading.Thread(target=answer, daemon=True).start()
 
     def _keep_alone(self, frame: Frame) -> None:
-        """Write the namespace, if there is no host that asks for it, and wait: an idle kernel may end next."""
+        """Write the namespace, if there is no host that asks for it. The kernel does not end before that."""
         if self._story is None or not self._channel.absent or not self._unsaved or not self._keep_settings[0]:
             return
         self._unsaved = False
@@ -279,7 +291,16 @@ class Worker:
         kept = self._story.kept
         carried = [file["name"] for file in self._keeper.index()["files"]] if kept["carried"] is None else kept["carried"]
         with suppress(OSError):
-            late_import(f"{__package__}.keeping.keeper").finish(self._keeper.start_writing({"carried": carried, "lost": kept["lost"]}))
+            self._saving = writer = self._keeper.start_writing({"carried": carried, "lost": kept["lost"]})
+
+            def finish() -> None:
+                late_import(f"{__package__}.keeping.keeper").finish(writer)
+                if self._saving is writer:
+                    self._saving = None
+
+            # A host may come meanwhile, and its cells do not wait: on a busy machine the writer, which gives way to others, takes long.
+            self._saver = threading.Thread(target=finish, daemon=True)
+            self._saver.start()
 
     def _answer_alone(self, number: int) -> None:
         """Answer a call that needs no host, as if there were one."""
