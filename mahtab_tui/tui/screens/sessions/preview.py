@@ -52,9 +52,13 @@ class Preview(Container):
             self.call_after_refresh(self._mark, reading, "|".join(map(re.escape, wanted)))
 
     def _mark(self, reading: Reading, pattern: str) -> None:
-        if reading.is_attached:
+        if reading is not self._reading:
+            return
+        if reading.is_mounted:
             reading.search.begin()
             reading.find(pattern, 1, regex=True)
+        else:
+            self.call_after_refresh(self._mark, reading, pattern)
 
     @property
     def reading(self) -> Reading | None:
