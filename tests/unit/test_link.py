@@ -1,0 +1,39 @@
+"""Messages of a conversation that survives its wires are handled once, in order, whatever the wires do."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahtab_tui.kernel.worker.far.link import FRAMES, Link, LinkError
+
+
+def test_what_comes_twice_is_handled_once() -> None:
+    here, there = Link(), Link()
+    here.connect(0)
+    there.connect(0)
+    here.send(FRAMES, b"one")
+    said = bytes(here.outgoing)
+    assert [message.data for message in there.feed(said + said)] == [b"one"]
+
+
+def test_what_a_broken_wire_has_not_delivered_comes_over_the_next_one() -> None:
+    here, there = Link(), Link()
+    here.connect(0)
+    there.connect(0)
+    for data in (b"one", b"two"):
+        here.send(FRAMES, data)
+    first = there.feed(bytes(here.outgoing[:20]))
+    there.disconnect()
+    there.connect(0)
+    here.connect(there.received)
+    assert [message.data for message in [*first, *there.feed(bytes(here.outgoing))]] == [b"one", b"two"]
+
+
+def test_a_missing_message_ends_the_wire() -> None:
+    here, there = Link(), Link()
+    here.connect(0)
+    here.send(FRAMES, b"one")
+    here.outgoing.clear()
+    here.send(FRAMES, b"two")
+    with pytest.raises(LinkError, match="missing"):
+        there.feed(bytes(here.outgoing))
