@@ -100,6 +100,7 @@ def test_variables_are_kept_there_under_a_key_of_their_own(road: Road, tmp_path:
     assert cells.kernel.keep((), (), 60.0).error == ""
     cells.kernel.close()
     assert list(above.iterdir()) == []
+    assert Elsewhere(road.address, 1.0).keep_settings(place)["key"] != place.key
     there = road.home / ".mahtab" / "elsewhere" / "session-1"
     assert place.key.encode() not in b"".join(file.read_bytes() for file in there.iterdir())
     again = road.kernel(keep=place)
