@@ -96,6 +96,7 @@ class Canaries:
             "FOLDER": str(self._folder),
             "OUT": str(self.out),
             "LINK": str(self._folder / "link"),
+            "HERE": self._here,
             "PORT": self._port,
             "UDP": self._udp_port,
             "UNIX": str(self._folder / "stream.sock"),
@@ -141,7 +142,9 @@ class Canaries:
 
         self._abstract_name = secrets.token_hex(8)
         folder = self._folder
-        here = ("127.0.0.1", 0)
+        # Not 127.0.0.1: another test that runs at the same time may try a port there that was just free.
+        self._here = ".".join(map(str, (127, *(1 + each % 254 for each in secrets.token_bytes(3)))))
+        here = (self._here, 0)
         streams = [bound(socket.SOCK_STREAM, socket.AF_INET, here), bound(socket.SOCK_STREAM, socket.AF_UNIX, str(folder / "stream.sock"))]
         for one in streams:
             one.listen()

@@ -80,8 +80,8 @@ _ENVIRONMENT = [
 ]  # fmt: skip
 
 _NETWORK = [
-    Escape("tcp", "import socket\nsocket.create_connection(('127.0.0.1', PORT), 5).send(b'x')"),
-    Escape("udp", "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', UDP))"),
+    Escape("tcp", "import socket\nsocket.create_connection((HERE, PORT), 5).send(b'x')"),
+    Escape("udp", "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (HERE, UDP))"),
     Escape("unix stream", "import socket\nsocket.socket(socket.AF_UNIX).connect(UNIX)"),
     Escape("unix datagram", "import socket\nsocket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'x', DATAGRAM)"),
     Escape("abstract", "import socket\nsocket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'x', ABSTRACT)"),
@@ -93,11 +93,11 @@ _NETWORK = [
         "    else: break\nelse:\n    pass",
         works=False,
     ),
-    Escape("asyncio", "import asyncio\nasync def go():\n    r, w = await asyncio.open_connection('127.0.0.1', PORT)\n    w.write(b'x')\nasyncio.run(go())"),
-    Escape("http", "import urllib.request\nurllib.request.urlopen(f'http://127.0.0.1:{PORT}/', timeout=1)"),
+    Escape("asyncio", "import asyncio\nasync def go():\n    r, w = await asyncio.open_connection(HERE, PORT)\n    w.write(b'x')\nasyncio.run(go())"),
+    Escape("http", "import urllib.request\nurllib.request.urlopen(f'http://{HERE}:{PORT}/', timeout=1)"),
     Escape(
         "socket by number",
-        "import struct\nfd = call('socket', 2, 1, 0)\ncall('connect', fd, struct.pack('=H', 2) + struct.pack('>H', PORT) + bytes([127, 0, 0, 1]) + bytes(8), 16)",
+        "import struct\nfd = call('socket', 2, 1, 0)\ncall('connect', fd, struct.pack('=H', 2) + struct.pack('>H', PORT) + bytes(map(int, HERE.split('.'))) + bytes(8), 16)",
     ),
     Escape("io_uring", "import ctypes\nfd = call('io_uring_setup', 8, ctypes.create_string_buffer(120))"),
 ]  # fmt: skip
