@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 import termios
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.cli.printing import say
-from mahtab_tui.kernel.held.waiting import Connections
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session.beginning import Waiting
 from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.claim import HeldElsewhere, Holder
 from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.elsewhere.stations import Connected, Noted
 
 
 def resume(session: str | None, project: Path | None, *, variables: bool) -> tuple[SqliteStore, str, list[Record]]:
@@ -42,14 +49,48 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> tup
     raise typer.Exit(1)
 
 
-def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[Connections | None, list[Record]]:
-    """Return the connections to the session's kernel if it has waited, and the past records then."""
-    if store.claim is None or not settings.keep_kernel or settings.kernel is not None:
-        return None, past
+def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[Waiting, list[Record]]:
+    """Attach to the session's kernel if it has waited; returns it, and the past records then.
+
+    A kernel at another place than the settings name is left where it is. Ends the command if another machine, where it waits, cannot be reached.
+    """
+    if store.claim is None or not settings.keep_kernel:
+        return Waiting(), past
+    from mahtab_tui.kernel.elsewhere.stations import noted_kernels
     from mahtab_tui.kernel.held.waiting import attach as attach_to
 
-    waiting = attach_to(store.session)
-    return (None, past) if waiting is None else (waiting, going_on(store, past, waiting.kernel.cell))
+    here = attach_to(store.session) if settings.kernel is None else None
+    if here is not None:
+        return Waiting(here=here), going_on(store, past, here.kernel.cell)
+    for noted in noted_kernels(store.session):
+        if settings.kernel in (None, noted.station.address):
+            elsewhere = _attach_elsewhere(noted)
+            if elsewhere is not None:
+                return Waiting(elsewhere=elsewhere), going_on(store, past, elsewhere.cell)
+    return Waiting(), past
+
+
+def _attach_elsewhere(noted: Noted) -> Connected | None:
+    from mahtab_tui.kernel.elsewhere.stations import attach as attach_to
+    from mahtab_tui.kernel.elsewhere.transport import NotThere
+
+    say(f"Connecting to {one_line(noted.station.address)}, where the session's kernel waits …", err=True)
+    try:
+        return attach_to(noted, ask_in_terminal)
+    except NotThere:
+        noted.forget()
+        return None
+    except KernelError as error:
+        say(f"mahtab-tui: {one_line(str(error))}", err=True)
+        fail(f"Try again later, or go on without that kernel: mahtab-tui sessions stop {noted.session}", 1)
+
+
+def ask_in_terminal(prompt: str, hidden: bool) -> str | None:
+    """Ask what the way to another machine wants to know. hidden: it is a password. None if there is no answer."""
+    try:
+        return getpass.getpass(f"{plain(prompt)} ") if hidden else input(f"{plain(prompt)} ")
+    except (EOFError, KeyboardInterrupt):
+        return None
 
 
 def _shared_by(holder: Holder) -> RunningSession | None:

@@ -22,7 +22,8 @@ from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 from mahtab_tui.system.working_folder import existing_folder
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.held.held import Held
+    from mahtab_tui.kernel.reading import Output
+    from mahtab_tui.kernel.told import KernelReady
     from mahtab_tui.kernel.worker.holding.beside import HolderSettings
 
 OLDEST = (3, 9)
@@ -55,6 +56,28 @@ main(fd, holder)
 """
 
 
+class Held(Protocol):
+    """A host's share in a kernel that can go on without it."""
+
+    @property
+    def lifeline(self) -> socket.socket:
+        """Says something when another host takes the kernel."""
+
+    @property
+    def waited(self) -> bool:
+        """Whether this host has attached to it, instead of starting it."""
+
+    @property
+    def ready(self) -> KernelReady | None:
+        """What a kernel that waited said when it was ready."""
+
+    def leave(self) -> None:
+        """Let the kernel go on; its channel is closed already."""
+
+    def ended(self) -> None:
+        """The kernel has ended."""
+
+
 class Process(Protocol):
     """A kernel process and the host's ends of its connections."""
 
@@ -64,6 +87,10 @@ class Process(Protocol):
     @property
     def output(self) -> int:
         """The read end of the pipe for its fd 1 and 2."""
+
+    @property
+    def reader(self) -> Output:
+        """Reads `output`."""
 
     @property
     def token(self) -> bytes:
@@ -91,6 +118,12 @@ class LocalProcess(NamedTuple):
     channel: socket.socket
     output: int
     token: bytes
+
+    @property
+    def reader(self) -> Output:
+        from mahtab_tui.kernel.reading import PipeOutput
+
+        return PipeOutput(self.output)
 
     @property
     def has_our_clock(self) -> bool:

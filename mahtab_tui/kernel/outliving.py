@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.going_on import LateListener
-from mahtab_tui.kernel.reading import SpooledOutput
+from mahtab_tui.kernel.reading import NumberedOutput
 from mahtab_tui.kernel.requests import NO_ANSWER
 from mahtab_tui.kernel.retelling import Kept, Steps, Story, going_on, retell
 from mahtab_tui.kernel.values import CellResult
@@ -25,8 +25,8 @@ class Outliving:
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         """send: sends frames to the kernel."""
-        self.output: SpooledOutput | None = None
-        """The kernel's output if it has a holder."""
+        self.output: NumberedOutput | None = None
+        """The kernel's output if it can outlive this host."""
         self._send = send
         self._lock = threading.Lock()
         self._story: Future[Story] = Future()

@@ -138,7 +138,7 @@ class ProcessKernel:
     def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
         with nullcontext() if nested else self._turn:
             worker = self._needed_worker()
-            if worker.waited is None:  # the kernel has died meanwhile
+            if not worker.waited:  # the kernel has died meanwhile
                 return None
             if nested:
                 return worker.outliving.go_on(cell, on_output, on_display)
@@ -407,7 +407,7 @@ class ProcessKernel:
         folder = self._place.existing_folder(cwd)
         worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self._size, self._wire), self)
         worker.start()
-        self._attached = worker.waited is not None
+        self._attached = worker.waited
         self._wire.state = WireState()
         if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
             self._moved = moved(cwd, worker.cwd)

@@ -7,11 +7,44 @@ import os
 import struct
 import termios
 from collections.abc import Iterator
+from typing import Protocol
 
 from mahtab_tui.kernel.worker.holding.spool import PIECE, Spool
 
 MUCH = 2**20
 """Bytes from which on it is worth freeing their memory."""
+
+
+def left_out(count: int) -> bytes:
+    """Say how many bytes are left out here."""
+    return f"\n… {count:,} bytes left out …\n".encode()
+
+
+class Output(Protocol):
+    """What a kernel prints. `read` is called when its pipe has something."""
+
+    def read(self) -> bytes | None:
+        """Return the next bytes; none at the end, None if there are none now."""
+
+    def waiting(self) -> Iterator[bytes]:
+        """Yield what is there now, and no more: a thread of the user's may print without end."""
+
+
+class NumberedOutput(Output, Protocol):
+    """Output that another host can read again. An offset in it is the number of a byte."""
+
+    @property
+    def at(self) -> int:
+        """The offset of the next byte to be read."""
+
+    def go_to(self, offset: int) -> None:
+        """Leave out what lies before an offset, if that is not read yet."""
+
+    def until(self, end: int) -> Iterator[bytes]:
+        """Yield the bytes before an offset, as far as they were printed."""
+
+    def stored(self, offset: int) -> bool:
+        """What was printed before an offset is stored, and need not stay. Returns whether that was much."""
 
 
 class PipeOutput:
@@ -21,11 +54,9 @@ class PipeOutput:
         self._pipe = pipe
 
     def read(self) -> bytes | None:
-        """Return the next bytes; none at the end."""
         return os.read(self._pipe, PIECE)
 
     def waiting(self) -> Iterator[bytes]:
-        """Yield what is there now, and no more: a thread of the user's may print without end."""
         left = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)))[0]
         while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
             yield data
@@ -33,15 +64,16 @@ class PipeOutput:
 
 
 class SpooledOutput:
-    """Output that another host can read again. Bytes go from the pipe to the spool, and are read there."""
+    """The `NumberedOutput` of a kernel of this machine. Bytes go from the pipe to the spool, and are read there."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self.at = 0
-        """The offset of the next byte to be read."""
+
+    def go_to(self, offset: int) -> None:
+        self.at = max(self.at, offset)
 
     def read(self) -> bytes | None:
-        """Return the next bytes; none at the end, None if there are none now."""
         try:
             if self.at >= self._spool.size and self._spool.move() == 0:
                 return b""
@@ -50,11 +82,9 @@ class SpooledOutput:
         return self._next(PIECE)
 
     def waiting(self) -> Iterator[bytes]:
-        """Yield what is there now, and no more."""
         return self.until(self._spool.printed())
 
     def until(self, end: int) -> Iterator[bytes]:
-        """Yield the bytes before an offset, as far as they were printed."""
         while self.at < end and (self.at < self._spool.size or self._spool.in_pipe()) and (data := self._read_to(end)):
             yield data
 
@@ -72,10 +102,9 @@ class SpooledOutput:
             self.at += len(data)
             return data
         start, self.at = self.at, max(self.at, self._spool.next_byte(self.at))
-        return f"\n… {self.at - start:,} bytes left out …\n".encode()
+        return left_out(self.at - start)
 
     def stored(self, offset: int) -> bool:
-        """What was printed before an offset is stored, and need not stay. Returns whether that was much."""
         if offset - self._spool.start < MUCH:
             return False
         self._spool.release(offset)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.going_on import LateListener
-from mahtab_tui.kernel.reading import SpooledOutput
+from mahtab_tui.kernel.reading import NumberedOutput
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
 
 
@@ -56,9 +56,9 @@ def going_on(story: Story) -> dict[int, tuple[RunningCell, LateListener]]:
     return cells
 
 
-def retell(story: Story, output: SpooledOutput, cells: dict[int, tuple[RunningCell, LateListener]], steps: Steps) -> None:
+def retell(story: Story, output: NumberedOutput, cells: dict[int, tuple[RunningCell, LateListener]], steps: Steps) -> None:
     """Go through a story and the output of that time. Raises an exception of any class for what no kernel says."""
-    output.at = story.events[0]["at"] if story.events else story.told
+    output.go_to(story.events[0]["at"] if story.events else story.told)
     depth = 0
 
     def feed(data: Iterable[bytes]) -> None:
@@ -67,7 +67,7 @@ def retell(story: Story, output: SpooledOutput, cells: dict[int, tuple[RunningCe
 
     for event in story.events:
         if not depth:
-            output.at = max(output.at, min(story.told, event["at"]))
+            output.go_to(min(story.told, event["at"]))
         feed(output.until(event["at"]))
         if "begin" in event:
             steps.flush()
@@ -81,5 +81,5 @@ def retell(story: Story, output: SpooledOutput, cells: dict[int, tuple[RunningCe
             steps.done(checked(CellEnd, event["done"]))
             depth -= 1
     if not depth:
-        output.at = max(output.at, story.told)
+        output.go_to(story.told)
     feed(output.waiting())

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, cast
 
 from mahtab_tui.kernel.answers import Answerer, CallAnswers
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
@@ -23,16 +23,13 @@ from mahtab_tui.kernel.launch import Process
 from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
 from mahtab_tui.kernel.outliving import TAKEN, Outliving
 from mahtab_tui.kernel.output import Chunks
-from mahtab_tui.kernel.reading import PipeOutput, SpooledOutput
+from mahtab_tui.kernel.reading import NumberedOutput, Output
 from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.retelling import Steps, Story
 from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
-
-if TYPE_CHECKING:
-    from mahtab_tui.kernel.held.waiting import WaitingKernel
 
 START_TIMEOUT = 20.0
 """Seconds that an interpreter may take to say that it is ready: a cold disk, a large site-packages."""
@@ -133,10 +130,10 @@ class WorkerProcess:
         return self._process is not None and self._process.held is not None and not self.over
 
     @property
-    def waited(self) -> WaitingKernel | None:
-        """The kernel as it was when this host attached to it; None if this host has started it."""
+    def waited(self) -> bool:
+        """Whether this host has attached to it, instead of starting it."""
         held = None if self._process is None else self._process.held
-        return None if held is None else held.waited
+        return held is not None and held.waited
 
     def tell(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
@@ -252,12 +249,12 @@ class WorkerProcess:
             return
         self._started.set_result(None)
         held = process.held
-        output: PipeOutput | SpooledOutput = PipeOutput(process.output)
+        output = process.reader
         if held is not None:
-            output = self.outliving.output = SpooledOutput(held.spool)
+            self.outliving.output = cast("NumberedOutput", output)
         outgoing = self._outgoing = SendQueue(process.channel)
-        if held is not None and held.waited is not None and held.waited.ready is not None:
-            self._introduced(held.waited.ready)
+        if held is not None and held.ready is not None:
+            self._introduced(held.ready)
         taken = False
         try:
             taken = self._read(process, output)
@@ -311,7 +308,7 @@ class WorkerProcess:
         finally:
             self._listener.ended(self, how)
 
-    def _read(self, process: Process, output: PipeOutput | SpooledOutput) -> bool:
+    def _read(self, process: Process, output: Output) -> bool:
         """Read until there is no more to come; returns whether another host has taken the kernel."""
         frames = FrameReader(token=process.token)
         lifeline = None if process.held is None else process.held.lifeline
@@ -319,7 +316,7 @@ class WorkerProcess:
             selector.register(process.channel, selectors.EVENT_READ)
             if lifeline is not None:
                 selector.register(lifeline, selectors.EVENT_READ)
-            reads = self.waited is None
+            reads = not self.waited
             if reads:
                 selector.register(process.output, selectors.EVENT_READ)
             while True:
@@ -350,7 +347,7 @@ class WorkerProcess:
                         reads = True
                         selector.register(process.output, selectors.EVENT_READ)
 
-    def _drain(self, output: PipeOutput | SpooledOutput) -> None:
+    def _drain(self, output: Output) -> None:
         for data in output.waiting():
             self._chunks.feed(data)
 
@@ -394,7 +391,7 @@ class WorkerProcess:
         with self._lock:
             self._cells.append(cell)
 
-    def _handle(self, output: PipeOutput | SpooledOutput, frame: Frame) -> None:
+    def _handle(self, output: Output, frame: Frame) -> None:
         """Raises an exception of any class for what is not said by the kernel."""
         op = frame["op"]
         if not self._ready.done():
@@ -408,7 +405,7 @@ class WorkerProcess:
             self._chunks.flush()
             self._shown(frame["args"])
             self._send_answer({"op": "answer", "id": frame["id"], "value": None})
-        elif op == "ready" and self.waited is not None and not self.outliving.has_heard:
+        elif op == "ready" and self.waited and not self.outliving.has_heard:
             self._hear(checked(Story, frame["story"]))
         elif op == "reply":
             self._requests.replied(frame)

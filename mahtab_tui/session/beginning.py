@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.launch import Here, Place, Process, Wire, environment
@@ -13,6 +13,7 @@ from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.settings.model import Settings, home_folder
 
 if TYPE_CHECKING:
+    from mahtab_tui.kernel.elsewhere.stations import Connected
     from mahtab_tui.kernel.held.waiting import Connections
 
 
@@ -22,11 +23,22 @@ SHORT = 0.25
 """Hours that a kernel elsewhere waits for its wire, where none shall outlive its screen: it cannot tell which of them is gone."""
 
 
-def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Connections | None = None) -> Kernel:
+class Waiting(NamedTuple):
+    """The kernel of a session that has outlived its screen, if there is one."""
+
+    here: Connections | None = None
+    elsewhere: Connected | None = None
+
+
+def process_kernel(settings: Settings, keep: KeepPlace | None = None, *, session: str = "", waiting: Waiting | None = None) -> Kernel:
     """Create a kernel in a process of its own, as the settings say. keep: where its namespace is kept; None for nowhere.
 
-    session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so. Raises `KernelError`.
+    session: the id of the session for which it may outlive its screen; empty for none. waiting: a kernel that has done so, wherever the settings
+    say that a new one runs. Raises `KernelError`.
     """
+    waiting = waiting or Waiting()
+    if waiting.elsewhere is not None:
+        settings = settings.model_copy(update={"kernel": waiting.elsewhere.station.address})
     if settings.kernel is not None and settings.kernel.startswith(JUPYTER):
         from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
 
@@ -86,15 +98,16 @@ class HereAndHeld(Here):
         return process
 
 
-def _place(settings: Settings, session: str, waiting: Connections | None) -> Place | None:
+def _place(settings: Settings, session: str, waiting: Waiting) -> Place | None:
     """Return where the kernel runs; None for here, with its screen only. Raises `KernelError`."""
     if settings.kernel is None:
         held = session and settings.keep_kernel and sys.platform == "linux"
-        return HereAndHeld(session, settings.keep_kernel, waiting) if held else None
+        return HereAndHeld(session, settings.keep_kernel, waiting.here) if held else None
     from mahtab_tui.kernel.elsewhere.address import parse
     from mahtab_tui.kernel.elsewhere.place import Elsewhere
 
-    return Elsewhere(parse(settings.kernel), settings.keep_kernel or SHORT)
+    keeping = session if settings.keep_kernel else ""
+    return Elsewhere(parse(settings.kernel), settings.keep_kernel or SHORT, keeping, waiting.elsewhere)
 
 
 def startup_code(*, there: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Kernels with a holder, left by one host and found by the next."""
+"""Kernels that are left by one host and found by the next, here and elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+from mahtab_tui.kernel.elsewhere import stations
+from mahtab_tui.kernel.elsewhere.address import Address
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.held.waiting import attach
+from mahtab_tui.kernel.launch import Place
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import CellResult, Display
@@ -16,6 +20,12 @@ from tests.integration.kernels import RecordingHost
 SESSION = "session"
 OPEN: list[ProcessKernel] = []
 """Kernels of screens of the test."""
+ELSEWHERE: list[Address] = []
+"""Where kernels of screens run; empty for here."""
+
+
+def no_answer(prompt: str, hidden: bool) -> None:
+    """The way to another machine asks nothing."""
 
 
 class Screen:
@@ -23,11 +33,9 @@ class Screen:
 
     def __init__(self, *, again: bool = False, hours: float = 1.0, keep: KeepPlace | None = None, answer: str = "") -> None:
         """again: attach to the kernel that an earlier one has left. answer: to its calls."""
-        waiting = attach(SESSION) if again else None
-        assert (waiting is not None) == again
         self.host = RecordingHost()
         self.host.answer = lambda name, args: answer
-        self.kernel = ProcessKernel(place=HereAndHeld(SESSION, hours, waiting), keep=keep, undo_steps=0)
+        self.kernel = ProcessKernel(place=_place(again, hours), keep=keep, undo_steps=0)
         OPEN.append(self.kernel)
         self.kernel.start(self.host)
         self.printed: list[str] = []
@@ -65,6 +73,15 @@ class Screen:
 
     def _output(self, kind: str, text: str) -> None:
         self.printed.append(text)
+
+
+def _place(again: bool, hours: float) -> Place:
+    if ELSEWHERE:
+        found = [stations.attach(noted, no_answer) for noted in stations.noted_kernels(SESSION)] if again else [None]
+        return Elsewhere(ELSEWHERE[0], hours, SESSION, found[0])
+    waiting = attach(SESSION) if again else None
+    assert (waiting is not None) == again
+    return HereAndHeld(SESSION, hours, waiting)
 
 
 def holder_of(kernel: int) -> int:

@@ -21,7 +21,8 @@ from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding import spool
 from mahtab_tui.session.beginning import HereAndHeld
 from mahtab_tui.store.namespaces import keep_place
-from tests.integration.outliving import OPEN, SESSION, Screen, holder_of
+from tests.integration.far import Road
+from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.waiting import alive, wait_for
 
 WAIT = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\n"
@@ -36,8 +37,18 @@ def closed_in_the_end() -> Iterator[None]:
         OPEN.pop().close()
 
 
+@pytest.fixture(params=["here", "elsewhere"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Each test is of a kernel of this machine, and of one elsewhere."""
+    if request.param == "elsewhere":
+        (tmp_path / "road").mkdir()
+        ELSEWHERE.append(Road(tmp_path / "road").address)
+    yield request.param
+    ELSEWHERE.clear()
+
+
 def go() -> None:
-    """Let a cell go on that waits, and wait until its kernel is idle."""
+    """Let a cell go on that waits, and wait until its kernel is idle, if it is here."""
     Path("go").touch()
     wait_for(lambda: all(kernel.cell == 0 for kernel in waiting_kernels(SESSION)))
 
@@ -49,6 +60,7 @@ def left_with(code: str) -> None:
     first.leave()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
     left_with("class P:\n  def _repr_markdown_(self): return '**bold**'\nfor n in range(3):\n  print('before', n); display(P())\nprint('end'); 6 * 7")
     go()
@@ -66,6 +78,7 @@ def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
     second.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_a_cell_that_is_stored_is_not_told_again_and_an_unknown_one_is_unknown() -> None:
     first = Screen()
     first.run(1, "print('one')")
@@ -81,6 +94,7 @@ def test_a_cell_that_is_stored_is_not_told_again_and_an_unknown_one_is_unknown()
     third.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_what_threads_print_between_cells_is_told_once() -> None:
     first = Screen()
     code = "import threading, pathlib, time\ndef late():\n  print('early late')\n  while not pathlib.Path('go').exists(): time.sleep(0.005)\n  print('later')\n"
@@ -94,6 +108,7 @@ def test_what_threads_print_between_cells_is_told_once() -> None:
     second.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_a_million_lines_are_all_there() -> None:
     left_with("for n in range(1_000_000): print('line', n)")
     go()
@@ -123,6 +138,7 @@ def test_of_more_than_the_limit_the_middle_is_left_out_and_that_is_said() -> Non
     second.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -> None:
     first = Screen()
 
@@ -146,6 +162,7 @@ def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -
     second.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_leaving_and_displays_need_no_host_but_a_question_waits() -> None:
     left_with("try: exit()\nexcept SystemExit: print('stays')\nname = input('name? ')")
     Path("go").touch()
@@ -159,6 +176,7 @@ def test_leaving_and_displays_need_no_host_but_a_question_waits() -> None:
     second.kernel.close()
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
     first = Screen()
     first.run(1, "n = 1")
@@ -248,6 +266,7 @@ def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(project: Pat
     assert f"{times} hosts were killed" in done.stdout, done.stderr
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_a_call_that_has_its_answer_is_not_made_again() -> None:
     first = Screen(answer="Ada")
     first.begin(1, f"name = input()\n{WAIT}print(name)")
@@ -279,6 +298,7 @@ def test_what_the_last_host_said_just_before_its_end_is_heard() -> None:
     assert result.output == "heard\n"
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_late_output_that_was_stored_is_not_told_again_after_a_cell_that_was_not() -> None:
     first = Screen()
     late = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('begun', flush=True)"

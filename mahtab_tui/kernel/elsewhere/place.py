@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mahtab_tui.kernel.elsewhere.address import Address
+from mahtab_tui.kernel.elsewhere.stations import Connected, start
 from mahtab_tui.kernel.elsewhere.wire import FarProcess
 from mahtab_tui.kernel.launch import Wire, screen_variables
 from mahtab_tui.kernel.restoration import KeepPlace
@@ -16,13 +17,21 @@ from mahtab_tui.kernel.worker.far.cleaning import KEPT
 class Elsewhere:
     """A `launch.Place` behind an address."""
 
-    def __init__(self, address: Address, keep_hours: float) -> None:
-        """keep_hours: how long an idle kernel is kept there without a wire."""
+    problem = ""
+
+    def __init__(self, address: Address, keep_hours: float, session: str = "", waiting: Connected | None = None) -> None:
+        """keep_hours: how long an idle kernel is kept there without a wire, or without a screen.
+
+        session: the id of the one that shall find it again; empty for none. waiting: the session's kernel, if it has one; the first `start` returns it.
+        """
         self._address = address
         self._keep = keep_hours * 3600
+        self._session = session
+        self._waiting = waiting
 
-    problem = ""
-    waits = False
+    @property
+    def waits(self) -> bool:
+        return self._waiting is not None
 
     @property
     def label(self) -> str:
@@ -33,7 +42,9 @@ class Elsewhere:
         return python or self._address.python
 
     def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> FarProcess:
-        return FarProcess(self._address, executable, cwd, screen_variables(color, *size), self._keep, wire)
+        waiting, self._waiting = self._waiting, None
+        asked = {"python": executable, "cwd": cwd, "env": screen_variables(color, *size), "keep": self._keep}
+        return FarProcess(waiting or start(self._address, asked, self._session, wire.ask), wire)
 
     def existing_folder(self, path: str) -> str:
         """The station there looks whether it exists."""

@@ -31,6 +31,10 @@ class NotThere(KernelError):
     """The other machine was reached, but the kernel is not there any more."""
 
 
+class Taken(KernelError):
+    """Another host has the kernel now."""
+
+
 class Transport:
     """A connection to the station of a kernel."""
 
@@ -120,7 +124,9 @@ class Transport:
             answer = json.loads(self._line(deadline))
             if "error" in answer:
                 raise NotThere(f"{self._address.label} was reached, but {str(answer['error'])[:200]}.")
-            self.answer = dict(answer)
+            if "taken" in answer:
+                raise Taken(f"Another screen has the kernel on {self._address.label} now.")
+            self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise KernelError(f"{self._address.label} does not speak as a kernel does.") from None

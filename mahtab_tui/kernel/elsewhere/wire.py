@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import selectors
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import chain, repeat
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.elsewhere.address import Address
-from mahtab_tui.kernel.elsewhere.transport import NotThere, Transport
-from mahtab_tui.kernel.launch import BOOTSTRAP, Wire, WireState
-from mahtab_tui.kernel.worker.far.link import END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, Link, LinkError
-from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
+from mahtab_tui.kernel.elsewhere.address import parse
+from mahtab_tui.kernel.elsewhere.output import FarOutput
+from mahtab_tui.kernel.elsewhere.stations import Connected
+from mahtab_tui.kernel.elsewhere.transport import NotThere, Taken, Transport
+from mahtab_tui.kernel.launch import Held, Wire, WireState
+from mahtab_tui.kernel.worker.far.link import AT, END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Seconds before each further try to connect again; the last one from then on."""
@@ -41,48 +41,45 @@ _HELD = 8 * 2**20
 
 
 class FarProcess:
-    """A kernel process elsewhere: the `launch.Process` of it. One thread carries everything over the wire."""
+    """A kernel process elsewhere: the `launch.Process` of it, and the `launch.Held`. One thread carries everything over the wire."""
 
     has_our_clock = False
-    held = None
 
-    def __init__(self, address: Address, python: str, cwd: str, env: Mapping[str, str], keep: float, wire: Wire) -> None:
-        """Connect, and start the kernel there. Raises `KernelError`.
-
-        python, cwd: empty for those that the command leads to. env: variables that it gets. keep: seconds that it is kept without a wire while
-        no cell runs. wire: told whether there is one.
-        """
-        self._address = address
+    def __init__(self, connected: Connected, wire: Wire) -> None:
+        """wire: told whether there is one."""
+        self._address = parse(connected.station.address)
+        self._asked = connected.asked
+        self._noted = connected.noted
         self._wire = wire
-        self.token = os.urandom(TOKEN_SIZE)
-        self._asked = {"session": secrets.token_hex(8), "token": secrets.token_hex(16)}
-        self._start = {
-            "python": python,
-            "cwd": cwd,
-            "env": dict(env),
-            "keep": keep,
-            "bootstrap": BOOTSTRAP,
-            "kernel_token": self.token.hex(),
-            "token_size": TOKEN_SIZE,
-        }
+        self.token, self.waited, self.ready = connected.token, connected.waited, connected.ready
         self._link = Link()
         self._code: Future[int] = Future()
         self._exited: int | None = None
         """The kernel's exit code, when the station has said it."""
-        self._transport = Transport(address, {**self._asked, "received": 0, "start": self._start}, wire.ask)
         self.channel, self._inner = socket.socketpair()
-        self.output, self._printed = os.pipe()
-        self._wake_read, self._wake_write = os.pipe()
-        self._signals: list[int] = []
+        self.lifeline, self._taken = socket.socketpair()
+        self._wake, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self.reader = FarOutput(lambda offset: self._order(STORED, str(offset).encode()))
+        self.output = self.reader.pipe
+        self._orders: deque[tuple[bytes, bytes]] = deque()
+        """What the station shall be told beside frames."""
+        self._leaving = threading.Event()
+        """This host lets the kernel go on without it."""
+        self._told_all = False
+        """The session says nothing more, and the station was told so."""
         self._connected = True
-        self._thread = threading.Thread(target=self._live, name="mahtab-wire", daemon=True)
+        self._thread = threading.Thread(target=self._live, args=(connected.transport,), name="mahtab-wire", daemon=True)
         self._thread.start()
+
+    @property
+    def held(self) -> Held | None:
+        """This process, if another host can find it."""
+        return None if self._noted is None else self
 
     def signal(self, number: int) -> None:
         """Send a signal to the kernel and its children; later, if there is no wire now. A kernel that is killed without a wire counts as ended."""
-        self._signals.append(number)
-        with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"s")
+        self._order(SIGNAL, str(number).encode())
         if number == signal.SIGKILL and not self._connected:
             self._ended(-number)
 
@@ -96,22 +93,45 @@ class FarProcess:
             self._thread.join(LAST_WORDS)
         return code
 
+    def leave(self) -> None:
+        """Let the kernel go on there. It is told so, if there is a wire."""
+        self._leaving.set()
+        self._order()
+        self._thread.join(LAST_WORDS)
+        self.lifeline.close()
+
+    def ended(self) -> None:
+        """The kernel has ended, or counts as ended; another host may still find it if its end is not known."""
+        if self._noted is not None and self._exited is not None:
+            self._noted.forget()
+        self.lifeline.close()
+
+    def _order(self, kind: bytes = b"", data: bytes = b"") -> None:
+        if kind:
+            self._orders.append((kind, data))
+        with contextlib.suppress(OSError):  # the thread has ended
+            self._wake.send(b"o")
+
     # The thread.
 
-    def _live(self) -> None:
-        transport: Transport | None = self._transport
+    def _live(self, first: Transport) -> None:
+        transport: Transport | None = first
         try:
             while transport is not None:
                 why = self._carry(transport)
                 transport.close()
                 transport = None if self._exited is not None else self._connect_again(why)
+        except Taken:
+            self._taken.send(b"t")
         except NotThere as error:
-            self._say(f"\n{error}\n".encode())
+            self.reader.write(f"\n{error}\n".encode())
+            if self._noted is not None:
+                self._noted.forget()
         finally:
             self._ended(-signal.SIGKILL if self._exited is None else self._exited)
-            for descriptor in (self._printed, self._wake_read, self._wake_write):
-                os.close(descriptor)
-            self._inner.close()
+            self.reader.end()
+            for each in (self._inner, self._taken, self._wake, self._woken):
+                each.close()
 
     def _ended(self, code: int) -> None:
         with contextlib.suppress(InvalidStateError):  # it counts as ended already
@@ -120,18 +140,19 @@ class FarProcess:
             self._inner.shutdown(socket.SHUT_WR)
 
     def _connect_again(self, why: str) -> Transport | None:
-        """Try until it succeeds; None once nobody waits for the kernel any more. Raises `NotThere`."""
+        """Try until it succeeds; None once nobody waits for the kernel any more. Raises `NotThere`, `Taken`."""
         self._connected = False
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
         last_tries = LAST_TRIES
-        while last_tries:
+        while last_tries and not self._leaving.is_set():
             last_tries -= self._code.done()
             pause = next(pauses)
             self._wire.changed(WireState(False, time.time() + pause, why))
-            time.sleep(pause)
+            if self._leaving.wait(pause):
+                return None
             try:
                 transport = Transport(self._address, {**self._asked, "received": self._link.received}, self._wire.ask)
-            except NotThere:
+            except (NotThere, Taken):
                 raise
             except KernelError as error:
                 why = str(error)
@@ -153,12 +174,12 @@ class FarProcess:
         with selectors.DefaultSelector() as selector:
             selector.register(transport.stdout, selectors.EVENT_READ)
             selector.register(transport.stderr, selectors.EVENT_READ)
-            selector.register(self._wake_read, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
             selector.register(self._inner, selectors.EVENT_READ)
             writing = False
-            while self._exited is None:
-                while self._signals:
-                    link.send(SIGNAL, str(self._signals.pop(0)).encode())
+            while self._exited is None and not (self._told_all and self._leaving.is_set() and link.settled):
+                while self._orders:
+                    link.send(*self._orders.popleft())
                 if bool(link.outgoing) != writing:
                     writing = not writing
                     (selector.register(transport.stdin, selectors.EVENT_WRITE) if writing else selector.unregister(transport.stdin))
@@ -175,8 +196,8 @@ class FarProcess:
                                 selector.unregister(transport.stderr)
                         elif key.fd == transport.stdin:
                             del link.outgoing[: os.write(transport.stdin, link.outgoing[:PIECE])]
-                        elif key.fd == self._wake_read:
-                            os.read(self._wake_read, PIECE)
+                        elif key.fileobj is self._woken:
+                            self._woken.recv(PIECE)
                         elif link.waiting < _HELD and not self._forward():
                             selector.unregister(self._inner)
                     except BlockingIOError:
@@ -198,22 +219,27 @@ class FarProcess:
         """Send what the session says to the kernel; False when it says nothing more."""
         data = self._inner.recv(PIECE)
         self._link.send(FRAMES if data else END, data)
+        self._told_all = not data
         return bool(data)
 
     def _take(self, data: bytes) -> None:
         """Hand on what has come, in order. Raises `LinkError`, `OSError`."""
         for message in self._link.feed(data):
             if message.kind == OUTPUT:
-                self._say(message.data)
+                self.reader.write(message.data)
+            elif message.kind == AT:
+                self.reader.skip_to(_number(message.data))
             elif message.kind == FRAMES:
-                self._inner.sendall(message.data)
-            elif message.kind == EXITED and message.data.lstrip(b"-").isdigit():
-                self._exited = int(message.data)
+                with contextlib.suppress(OSError):  # nobody reads: this host leaves
+                    self._inner.sendall(message.data)
+            elif message.kind == EXITED:
+                self._exited = _number(message.data)
             else:
                 raise LinkError("the other machine says something that only the host may say")
 
-    def _say(self, data: bytes) -> None:
-        view = memoryview(data)
-        with contextlib.suppress(OSError):  # nobody reads: the session has ended
-            while view:
-                view = view[os.write(self._printed, view) :]
+
+def _number(data: bytes) -> int:
+    """Raises `LinkError`."""
+    if len(data) > 20 or not data.removeprefix(b"-").isdigit():
+        raise LinkError("the other machine says something else than a number")
+    return int(data)

@@ -11,20 +11,20 @@ from mahtab_tui.kernel.worker.holding.spool import Spool
 
 
 class Held:
-    """A host's share in a kernel that has a holder."""
+    """The `launch.Held` of a kernel of this machine."""
 
-    def __init__(self, spool: Spool, lifeline: socket.socket, path: Path, waited: WaitingKernel | None = None) -> None:
-        self.spool = spool
+    def __init__(self, spool: Spool, lifeline: socket.socket, path: Path, kernel: WaitingKernel | None = None) -> None:
+        """lifeline: closed when this host leaves the kernel. kernel: as it was when this host attached to it; None if this host has started it."""
         self.lifeline = lifeline
-        """Closed when this host leaves the kernel; the holder says over it that another host takes it."""
-        self.waited = waited
-        """The kernel as it was when this host attached to it; None if this host has started it."""
+        self.waited = kernel is not None
+        self.ready = None if kernel is None else kernel.ready
+        self._spool = spool
         self._path = path
 
     def leave(self) -> None:
         """Let the holder go on."""
         self.lifeline.close()
-        os.close(self.spool.file)
+        os.close(self._spool.file)
 
     def ended(self) -> None:
         """The kernel has ended."""

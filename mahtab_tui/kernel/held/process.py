@@ -11,6 +11,7 @@ from contextlib import suppress
 from mahtab_tui.kernel.held.held import Held
 from mahtab_tui.kernel.held.waiting import Connections
 from mahtab_tui.kernel.launch import LocalProcess
+from mahtab_tui.kernel.reading import SpooledOutput
 from mahtab_tui.kernel.worker.holding.spool import Spool
 
 UNKNOWN_END = 0
@@ -22,10 +23,11 @@ class HeldProcess:
 
     has_our_clock = True
 
-    def __init__(self, process: LocalProcess, held: Held) -> None:
+    def __init__(self, process: LocalProcess, spool: Spool, held: Held) -> None:
         self._process = process
         self.channel, self.output, self.token = process.channel, process.output, process.token
         self.held = held
+        self.reader = SpooledOutput(spool)
         self.signal, self.wait = process.signal, process.wait
 
 
@@ -37,7 +39,9 @@ class AttachedProcess:
     def __init__(self, connections: Connections) -> None:
         self.channel, self.output, self.token = connections.channel, connections.output, connections.token
         kernel = connections.kernel
-        self.held = Held(Spool(connections.output, connections.spool), connections.lifeline, kernel.path, kernel)
+        spool = Spool(connections.output, connections.spool)
+        self.reader = SpooledOutput(spool)
+        self.held = Held(spool, connections.lifeline, kernel.path, kernel)
         self._pid = kernel.pid
         self._watched = os.pidfd_open(kernel.pid)
 

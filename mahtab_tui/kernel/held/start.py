@@ -40,4 +40,5 @@ def start_held(executable: str, cwd: str, env: Mapping[str, str], session: str, 
     finally:
         listener.close()
         theirs.close()
-    return HeldProcess(process, Held(Spool(read_end, spool), lifeline, path)), ""
+    kept = Spool(read_end, spool)
+    return HeldProcess(process, kept, Held(kept, lifeline, path)), ""

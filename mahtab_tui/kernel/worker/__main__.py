@@ -355,15 +355,22 @@ class Worker:
 
 
 def main(fd: int, holder: str = "") -> None:
-    """Run the kernel over the socket `fd`. The standard library's imports are done by now. holder: `HolderSettings`, as JSON; empty for none."""
+    """Run the kernel over the socket `fd`. The standard library's imports are done by now.
+
+    holder: `HolderSettings` or `StationSettings`, as JSON; empty for none.
+    """
     token = os.read(fd, TOKEN_SIZE)
     fd = _hide(fd)
     beside: Beside | None = None
     if holder:
-        holding = late_import(f"{__package__}.holding.beside")
-        beside = holding.begin_holder(holding.HolderSettings(**json.loads(holder)), _hide)
+        holding, said = late_import(f"{__package__}.holding.beside"), json.loads(holder)
+        if "control" in said:
+            _die_with_parent()
+            beside = holding.join_station(holding.StationSettings(**said), _hide)
+        else:
+            beside = holding.begin_holder(holding.HolderSettings(**said), _hide)
     if beside is None:
-        _die_with_host()
+        _die_with_parent()
     worker = Worker(fd, token, beside)
     sys.argv = [""]
     # Out of the collector's way, and of copy-on-write's where the user forks.
@@ -382,7 +389,7 @@ def _hide(fd: int) -> int:
     return hidden
 
 
-def _die_with_host() -> None:
-    """Linux ends us with the host even while C code runs. (It is the host's starting *thread* that counts.)"""
+def _die_with_parent() -> None:
+    """Linux ends us with the host, or the station, even while C code runs. (It is the starting *thread* that counts.)"""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -35,6 +35,8 @@ class Channel:
         self.beside = beside
         self.absent = False
         """There is no host now."""
+        self.away = False
+        """There is a host, but what it is told waits for a wire."""
         self.alone: Callable[[int], None] = lambda number: None
         """Answers a call that needs no host."""
         self._limit = limit
@@ -61,7 +63,7 @@ class Channel:
                 self.beside.story.note(frame)
             if not self.absent:
                 self._write_all(data)
-        if self.absent and frame["op"] == "call":
+        if (self.absent or self.away) and frame["op"] == "call":
             self.alone(frame["id"])
 
     def _write_all(self, data: bytes) -> None:

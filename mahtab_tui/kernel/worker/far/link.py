@@ -16,10 +16,14 @@ FRAMES = b"f"
 """Bytes of the kernel's connection, either way."""
 OUTPUT = b"o"
 """Bytes that the kernel has printed."""
+AT = b"n"
+"""The offset at which the next output was printed, in ASCII: it is the first that this host hears, or what lies before it was left out."""
+STORED = b"r"
+"""The host has stored what was printed before an offset, in ASCII."""
 SIGNAL = b"s"
 """A signal for the kernel and its children: its number, in ASCII."""
 END = b"e"
-"""The host says nothing more: the kernel shall run its exit handlers."""
+"""The host says nothing more: the kernel ends, or goes on without it, as it was told before."""
 EXITED = b"x"
 """The kernel's exit code, in ASCII."""
 _RECEIVED = b"a"
@@ -33,7 +37,7 @@ LONGEST = 2**20
 """Bytes of a message. A greater length means that something else was written to the wire."""
 
 _HEAD = struct.Struct("!cQI")
-_NUMBERED = frozenset((FRAMES, OUTPUT, SIGNAL, END, EXITED))
+_NUMBERED = frozenset((FRAMES, OUTPUT, AT, STORED, SIGNAL, END, EXITED))
 
 
 class LinkError(ValueError):
@@ -60,6 +64,11 @@ class Link:
         self._unconfirmed: deque[tuple[int, Message]] = deque()
         self._incoming = bytearray()
         self._connected = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the other end has everything."""
+        return not self._unconfirmed
 
     def send(self, kind: bytes, data: bytes = b"") -> None:
         """Send a message of at most `LONGEST` bytes, now or over the next wire."""

@@ -36,7 +36,7 @@ def main(place: str, above: str) -> None:
         except OSError:
             os.write(1, b'{"error": "the kernel is not there any more"}\n')
             return
-    station.sendall(json.dumps({"token": asked["token"], "received": asked["received"]}).encode() + b"\n")
+    station.sendall(json.dumps({key: asked[key] for key in asked if key not in ("start", "session")}).encode() + b"\n")
     _copy(station)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import json
 import mmap
 import os
 from typing import Any, NamedTuple
@@ -11,8 +12,8 @@ from ..stdlib import late_import
 from .spool import Spool
 from .story import PAGE, State, Story
 
-ATTACH, END = b"a", b"e"
-"""What the holder says: a host attaches, whose end of the connection comes with it; the kernel shall end."""
+ATTACH, END, AWAY, BACK = b"a", b"e", b"w", b"b"
+"""What the holder says: a host attaches, whose end of the connection comes with it; the kernel shall end; no wire leads to the host, or one does again."""
 
 
 class HolderSettings(NamedTuple):
@@ -29,6 +30,21 @@ class HolderSettings(NamedTuple):
     """The socket's file. The key's file is beside it."""
     hours: float
     """How long an idle kernel waits for a host."""
+
+
+class StationSettings(NamedTuple):
+    """What a station says, which is the holder of a kernel elsewhere."""
+
+    control: int
+    """The socket over which it speaks."""
+    pipe: int
+    spool: int
+    page: int
+    """The file of the memory that both have."""
+    hours: float
+
+    def as_json(self) -> str:
+        return json.dumps(self._asdict())
 
 
 class Beside:
@@ -83,3 +99,11 @@ def begin_holder(settings: HolderSettings, hide: Any) -> Beside | None:
     control = _socket.socket(fileno=hide(ours.detach()))
     spool = Spool(hide(settings.pipe), hide(settings.spool))
     return Beside(control, Story(spool, State(page)), settings.hours * 3600)
+
+
+def join_station(settings: StationSettings, hide: Any) -> Beside:
+    """Let a station be the holder. hide: as for `begin_holder`."""
+    page = mmap.mmap(settings.page, PAGE)
+    os.close(settings.page)
+    spool = Spool(hide(settings.pipe), hide(settings.spool))
+    return Beside(_socket.socket(fileno=hide(settings.control)), Story(spool, State(page)), settings.hours * 3600)

@@ -9,7 +9,9 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import struct
+import sys
 import termios
 from typing import Any
 
@@ -95,6 +97,8 @@ class Spool:
             self._left_out = max(self._left_out, offset + HEAD)
 
     def _punch(self, start: int, end: int) -> None:
+        if sys.platform != "linux":  # the file stays as large as it is
+            return
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
         if start < end:
             if self._library is None:
@@ -103,6 +107,10 @@ class Spool:
 
 
 def _splice(pipe: int, file: int, offset: int) -> int:
+    if sys.platform != "linux":
+        if not select.select([pipe], [], [], 0)[0]:
+            raise BlockingIOError(errno.EAGAIN, "nothing was printed")
+        return os.pwrite(file, os.read(pipe, PIECE), offset)
     if hasattr(os, "splice"):
         return os.splice(pipe, file, PIECE, offset_dst=offset, flags=_NONBLOCK)
     place = ctypes.c_int64(offset)  # Python 3.9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Callable
 
-from .beside import ATTACH, Beside
+from .beside import ATTACH, AWAY, BACK, Beside
 
 if TYPE_CHECKING:
     from ..control import Channel
@@ -54,6 +54,12 @@ class Staying:
         word, channel = self._beside.heard()
         if word == ATTACH and channel >= 0:
             self._channel.host_came(channel, self._hello())
+            self._answer_all_alone()  # the host before may not have answered
+            return True
+        if word in (AWAY, BACK):
+            self._channel.away = word == AWAY
+            if self._channel.away:
+                self._answer_all_alone()
             return True
         if not word:  # somebody has killed the holder: the kernel ends with its host
             self._beside.lost()
@@ -66,7 +72,10 @@ class Staying:
         if self.asked_to_end or self.fd < 0 or not self._beside.story.state.has_run:
             return False
         self._channel.host_left()
-        for number in self._beside.story.to_answer_alone():
-            self._answer_alone(number)
+        self._answer_all_alone()
         self._left()
         return True
+
+    def _answer_all_alone(self) -> None:
+        for number in self._beside.story.to_answer_alone():
+            self._answer_alone(number)

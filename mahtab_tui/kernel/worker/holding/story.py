@@ -46,6 +46,11 @@ class State:
         _STATE.pack_into(self._page, 0, 0, time.time(), self.has_run)
 
     @property
+    def cell(self) -> int:
+        """The cell that runs; 0 for none."""
+        return int(_STATE.unpack_from(self._page)[0])
+
+    @property
     def has_run(self) -> bool:
         """Whether any cell has run."""
         return bool(_STATE.unpack_from(self._page)[2])
