@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.cli.printing import answer, fail, say
 
 kernels_app = typer.Typer(help="Kernels on other machines: remove what was left there.", no_args_is_help=True)
 
@@ -27,14 +27,11 @@ def clean(
     from mahtab_tui.kernel.elsewhere.address import parse
     from mahtab_tui.kernel.elsewhere.transport import clean_up
 
-    def ask(prompt: str, hidden: bool) -> str | None:
-        return str(typer.prompt(one_line(prompt), hide_input=hidden, err=True))
-
     try:
         place = parse(address)
         if not yes:
             typer.confirm(f"Remove mahtab-tui's files and the variables that it has saved on {one_line(place.label)}?", abort=True)
-        kernels, removed = clean_up(place, ask)
+        kernels, removed = clean_up(place, answer)
     except KernelError as error:
         fail(str(error), 1)
     if kernels:

@@ -9,9 +9,14 @@ from pathlib import Path
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.cli.printing import answer, fail, say
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
+from mahtab_tui.kernel.elsewhere.stations import stop as stop_elsewhere
 from mahtab_tui.kernel.held.waiting import WaitingKernel, waiting_kernels
 from mahtab_tui.kernel.held.waiting import stop as stop_kernel
+from mahtab_tui.session.waiting import waiting_elsewhere
+from mahtab_tui.store.claim import held
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import StoreError, records_of
 
@@ -22,20 +27,46 @@ _CODE = 60
 def kernels_that_wait() -> Iterator[str]:
     """Return a line for each kernel that waits for a screen, the longest wait first; with a heading."""
     waiting = sorted((kernel for kernel in waiting_kernels() if not kernel.has_host), key=lambda kernel: kernel.since)
-    if waiting:
+    elsewhere = waiting_elsewhere()
+    if waiting or elsewhere:
         yield "Kernels that wait (mahtab-tui --resume ID goes on, sessions stop ID ends one):"
     for kernel in waiting:
         yield f"  {one_line(kernel.session)}  {_memory(kernel.pid)}  {_work(kernel)}"
+    for noted in reversed(elsewhere):
+        yield f"  {one_line(noted.session)}  on {one_line(noted.station.address)}, begun {_age(time.time() - noted.since)} ago"
 
 
 def stop(session: str) -> None:
     """End the kernel that waits for a session. Ends the command with a sentence and code 1 if it cannot."""
-    found = [kernel for kernel in waiting_kernels() if kernel.session.startswith(session)]
-    if len(found) != 1:
+    found: list[WaitingKernel | Noted] = [kernel for kernel in waiting_kernels() if kernel.session.startswith(session)]
+    found += [noted for noted in noted_kernels() if noted.session.startswith(session)]
+    if len({kernel.session for kernel in found}) != 1:
         fail(f"There {'is no kernel' if not found else f'are {len(found)} kernels'} of a session whose ID begins with {session!r}.", 1)
-    (kernel,) = found
-    if kernel.has_host:
-        fail(f"The kernel of session {kernel.session} has a screen. Leave that.", 1)
+    for kernel in found:
+        if kernel.session in held() or (isinstance(kernel, WaitingKernel) and kernel.has_host):
+            fail(f"The kernel of session {kernel.session} has a screen. Leave that.", 1)
+        if isinstance(kernel, Noted):
+            _stop_elsewhere(kernel)
+        else:
+            _stop_here(kernel)
+
+
+def _stop_elsewhere(kernel: Noted) -> None:
+    address = one_line(kernel.station.address)
+    say(f"Connecting to {address} …", err=True)
+    try:
+        stop_elsewhere(kernel, answer)
+    except KernelError as error:
+        kernel.forget()
+        say(f"mahtab-tui: {one_line(str(error))}", err=True)
+        fail(
+            f"The kernel of session {kernel.session} is not looked for any more. It ends by itself when no cell has run for the time of keep_kernel.",
+            1,
+        )
+    say(f"The kernel of session {kernel.session} on {address} has ended.")
+
+
+def _stop_here(kernel: WaitingKernel) -> None:
     try:
         if not stop_kernel(kernel):
             fail(f"The kernel of session {kernel.session} (process {kernel.pid}) has not ended yet.", 1)

@@ -55,3 +55,13 @@ def fail(sentence: str, code: int = 2) -> NoReturn:
     """End the command with one sentence on stderr and an exit code."""
     say(f"mahtab-tui: {sentence}", err=True)
     raise typer.Exit(code)
+
+
+def answer(prompt: str, hidden: bool) -> str | None:
+    """Ask in the terminal what the way to another machine wants to know, and wait. hidden: it is a password. None if there is no answer."""
+    from mahtab_tui.bus.sanitize import plain
+
+    try:
+        return str(typer.prompt(plain(prompt).strip(), prompt_suffix=" ", default="", show_default=False, hide_input=hidden, err=True))
+    except typer.Abort:
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 import termios
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.cli.printing import answer, fail, say
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.beginning import Waiting
 from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
@@ -22,7 +21,8 @@ from mahtab_tui.store.resume import find_session, forked_store, going_on, resume
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.elsewhere.stations import Connected, Noted
+    from mahtab_tui.kernel.elsewhere.notes import Noted
+    from mahtab_tui.kernel.elsewhere.stations import Connected
 
 
 def resume(session: str | None, project: Path | None, *, variables: bool) -> tuple[SqliteStore, str, list[Record]]:
@@ -56,7 +56,7 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[
     """
     if store.claim is None or not settings.keep_kernel:
         return Waiting(), past
-    from mahtab_tui.kernel.elsewhere.stations import noted_kernels
+    from mahtab_tui.kernel.elsewhere.notes import noted_kernels
     from mahtab_tui.kernel.held.waiting import attach as attach_to
 
     here = attach_to(store.session) if settings.kernel is None else None
@@ -76,21 +76,13 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
 
     say(f"Connecting to {one_line(noted.station.address)}, where the session's kernel waits …", err=True)
     try:
-        return attach_to(noted, ask_in_terminal)
+        return attach_to(noted, answer)
     except NotThere:
         noted.forget()
         return None
     except KernelError as error:
         say(f"mahtab-tui: {one_line(str(error))}", err=True)
         fail(f"Try again later, or go on without that kernel: mahtab-tui sessions stop {noted.session}", 1)
-
-
-def ask_in_terminal(prompt: str, hidden: bool) -> str | None:
-    """Ask what the way to another machine wants to know. hidden: it is a password. None if there is no answer."""
-    try:
-        return getpass.getpass(f"{plain(prompt)} ") if hidden else input(f"{plain(prompt)} ")
-    except (EOFError, KeyboardInterrupt):
-        return None
 
 
 def _shared_by(holder: Holder) -> RunningSession | None:
@@ -111,6 +103,6 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
     while True:
         typer.echo(f"Choose {', '.join(letters[:-1])} or {letters[-1]} and press Enter; Enter alone leaves: ", nl=False)
-        answer = sys.stdin.readline().strip().lower()
-        if not answer or answer in letters:
-            return answer
+        typed = sys.stdin.readline().strip().lower()
+        if not typed or typed in letters:
+            return typed

@@ -54,6 +54,7 @@ def _present(info: KernelInfo) -> KernelChoice:
 
 def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     from mahtab_tui.kernel.held.waiting import waiting_kernels
+    from mahtab_tui.session.waiting import waiting_elsewhere
     from mahtab_tui.tui.screens.kernels import KernelChoice
 
     found = [KernelChoice("here", "here", "this machine")]
@@ -63,6 +64,7 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     found += [
         KernelChoice("session", each.session, f"waits, {f'cell {each.cell} runs' if each.cell else 'idle'}: its session opens") for each in waits
     ]
+    found += [KernelChoice("session", each.session, f"waits on {each.station.address}: its session opens") for each in waiting_elsewhere()]
     if find_spec("jupyter_client") is not None:
         found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
     return found + [KernelChoice("address", address, "used before") for address in recent]

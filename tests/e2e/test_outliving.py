@@ -14,6 +14,7 @@ import pytest
 from tests import warm
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
+from tests.integration.far import Road
 from tests.waiting import alive, wait_for, waiting_kernels
 
 IDLE = r"● kernel .*idle"
@@ -24,8 +25,13 @@ def killed(screen: Terminal) -> None:
     screen.wait_end()
 
 
-def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(start: Start, project: Path) -> None:
-    screen = start()
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+def test_a_cell_goes_on_when_the_screen_is_killed_and_its_output_is_there_once(start: Start, project: Path, tmp_path: Path, place: str) -> None:
+    options = ["--model", "demo"]
+    if place == "elsewhere":
+        (tmp_path / "road").mkdir()
+        options += ["--kernel", Road(tmp_path / "road").address.text]
+    screen = start(*options)
     screen.wait(IDLE)
     screen.enter("import os, time, pathlib; kept = 40; print('num' + 'ber', os.getpid())")
     kernel = int(screen.wait(r"number \d+ ").split()[1])

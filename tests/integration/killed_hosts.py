@@ -10,8 +10,11 @@ import threading
 import time
 from pathlib import Path
 
+from mahtab_tui.kernel.elsewhere import stations
+from mahtab_tui.kernel.elsewhere.address import parse
+from mahtab_tui.kernel.elsewhere.notes import noted_kernels
 from mahtab_tui.kernel.held.waiting import stop, waiting_kernels
-from tests.integration.outliving import SESSION, Screen
+from tests.integration.outliving import ELSEWHERE, SESSION, Screen, no_answer
 
 CELL = """
 import sys, time, pathlib
@@ -39,7 +42,7 @@ def main(times: int) -> None:
     for number in range(times):
         child = os.fork()
         if child == 0:
-            host(number > 0, random.uniform(0.02, 0.25) + 0.5 * (number == 0))
+            host(number > 0, random.uniform(0.02, 0.25) + (0.5 + bool(ELSEWHERE)) * (number == 0))
         os.waitpid(child, 0)
     Path("enough").touch()
     screen = Screen(again=True)
@@ -55,9 +58,12 @@ def main(times: int) -> None:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[2])
+    ELSEWHERE.extend(map(parse, sys.argv[3:]))
     try:
         main(int(sys.argv[1]))
     finally:
         for kernel in waiting_kernels(SESSION):
             stop(kernel)
+        for noted in noted_kernels(SESSION):
+            stations.stop(noted, no_answer)
         os._exit(0 if sys.exc_info()[0] is None else 1)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mahtab_tui.kernel.elsewhere import stations
 from mahtab_tui.kernel.elsewhere.address import Address
+from mahtab_tui.kernel.elsewhere.notes import noted_kernels
 from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.held.waiting import attach
 from mahtab_tui.kernel.launch import Place
@@ -77,7 +78,7 @@ class Screen:
 
 def _place(again: bool, hours: float) -> Place:
     if ELSEWHERE:
-        found = [stations.attach(noted, no_answer) for noted in stations.noted_kernels(SESSION)] if again else [None]
+        found = [stations.attach(noted, no_answer) for noted in noted_kernels(SESSION)] if again else [None]
         return Elsewhere(ELSEWHERE[0], hours, SESSION, found[0])
     waiting = attach(SESSION) if again else None
     assert (waiting is not None) == again

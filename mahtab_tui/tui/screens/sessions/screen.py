@@ -20,6 +20,7 @@ from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.held.waiting import waiting_kernels
 from mahtab_tui.session.exports import export_session
+from mahtab_tui.session.waiting import waiting_elsewhere
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.claim import Holder, held
@@ -149,7 +150,8 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         try:
             if self._behind:
                 self._behind = catch_up(self._database, _CATCH_UP)
-                self._waiting = frozenset(kernel.session for kernel in waiting_kernels() if not kernel.has_host)
+                here = [kernel.session for kernel in waiting_kernels() if not kernel.has_host]
+                self._waiting = frozenset([*here, *(noted.session for noted in waiting_elsewhere())])
             if wanted_words(question.typed):
                 found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
             else:
