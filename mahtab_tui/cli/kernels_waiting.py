@@ -33,7 +33,7 @@ def kernels_that_wait() -> Iterator[str]:
     for kernel in waiting:
         yield f"  {one_line(kernel.session)}  {_memory(kernel.pid)}  {_work(kernel)}"
     for noted in reversed(elsewhere):
-        yield f"  {one_line(noted.session)}  on {one_line(noted.station.address)}, begun {_age(time.time() - noted.since)} ago"
+        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, begun {_age(time.time() - noted.since)} ago"
 
 
 def stop(session: str) -> None:
@@ -52,7 +52,7 @@ def stop(session: str) -> None:
 
 
 def _stop_elsewhere(kernel: Noted) -> None:
-    address = one_line(kernel.station.address)
+    address = one_line(kernel.station.label)
     say(f"Connecting to {address} …", err=True)
     try:
         stop_elsewhere(kernel, answer)

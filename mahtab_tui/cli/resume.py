@@ -74,7 +74,7 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
     from mahtab_tui.kernel.elsewhere.stations import attach as attach_to
     from mahtab_tui.kernel.elsewhere.transport import NotThere
 
-    say(f"Connecting to {one_line(noted.station.address)}, where the session's kernel waits …", err=True)
+    say(f"Connecting to {one_line(noted.station.label)}, where the session's kernel waits …", err=True)
     try:
         return attach_to(noted, answer)
     except NotThere:

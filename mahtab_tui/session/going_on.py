@@ -17,15 +17,17 @@ def unfinished(past: Sequence[Record]) -> list[ReplIn]:
 def makers(past: Sequence[Record]) -> dict[str, Namespace]:
     """Return for each name that a cell has made the record of the last cell that did."""
     found: dict[str, Namespace] = {}
-    for record in past:
-        if isinstance(record, Namespace):
-            if record.fresh:
-                found.clear()
-            for change in record.changes:
-                if change.change == "deleted" or not record.cell:
-                    found.pop(change.name, None)
-                elif change.change != "perhaps":
-                    found[change.name] = record
+    told = [record for record in past if isinstance(record, Namespace)]
+    if told and told[-1].fresh and told[-1].cell:  # the screen before has left the kernel, not lost it
+        told.pop()
+    for record in told:
+        if record.fresh:
+            found.clear()
+        for change in record.changes:
+            if change.change == "deleted" or not record.cell:
+                found.pop(change.name, None)
+            elif change.change != "perhaps":
+                found[change.name] = record
     return found
 
 

@@ -21,7 +21,7 @@ def waiting_elsewhere() -> list[Noted]:
 
 def sentence_about_waiting_kernels(project: Path) -> str:
     """Say which sessions of a folder have a kernel that waits, and how to go on with it; empty for none."""
-    waiting = {noted.session: f" on {one_line(noted.station.address)}" for noted in waiting_elsewhere()}
+    waiting = {noted.session: f" on {one_line(noted.station.label)}" for noted in waiting_elsewhere()}
     for kernel in waiting_kernels():
         if not kernel.has_host and kernel.has_run:
             waiting[kernel.session] = f" and runs cell {kernel.cell}" if kernel.cell else ""

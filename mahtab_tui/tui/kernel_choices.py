@@ -64,7 +64,7 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     found += [
         KernelChoice("session", each.session, f"waits, {f'cell {each.cell} runs' if each.cell else 'idle'}: its session opens") for each in waits
     ]
-    found += [KernelChoice("session", each.session, f"waits on {each.station.address}: its session opens") for each in waiting_elsewhere()]
+    found += [KernelChoice("session", each.session, f"waits on {each.station.label}: its session opens") for each in waiting_elsewhere()]
     if find_spec("jupyter_client") is not None:
         found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
     return found + [KernelChoice("address", address, "used before") for address in recent]

@@ -178,3 +178,37 @@ def test_a_models_cell_ends_by_itself_when_its_screen_is_gone(start: Start, proj
     again.enter("made.upper()")
     again.wait("'BY THE MODEL'")
     assert again.leave() == 0
+
+
+def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_said(start: Start, project: Path, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    screen = start("--model", "demo", "--kernel", road.address.text, columns=120, lines=35)
+    screen.wait(IDLE)
+    screen.enter("import time; print('be' + 'gun'); time.sleep(1000)")
+    screen.wait("begun")
+    screen.press("ctrl+q")
+    screen.wait(r"Leave\? A cell runs. · \^q again leaves it running")
+    screen.press("escape")
+    screen.wait_gone(r"Leave\?")
+    assert screen.leave() == 0
+    listed = sessions(project)
+    found = re.search(r"(\w{8})  on python", listed)
+    assert found is not None, listed
+    session = found[1]
+    assert "The kernel of session" in sessions(project, "rm", "--yes", session, code=1)
+    other = start()
+    other.wait(rf"The kernel of session {session} waits on python")
+    assert other.leave() == 0
+    (road.folder / "refuse").touch()
+    away = start("--model", "demo", "--resume", session, columns=150)
+    assert away.wait_end() == 1
+    assert f"Try again later, or go on without that kernel: mahtab-tui sessions stop {session}" in away.text
+    (road.folder / "refuse").unlink()
+    back = start("--model", "demo", "--resume", session)
+    back.wait("Cell 1 still runs")
+    back.press("ctrl+c")
+    back.wait(IDLE)
+    assert back.leave() == 0
+    assert "wait" not in sessions(project)
+    wait_for(lambda: road.sockets() == [])

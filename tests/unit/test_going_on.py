@@ -20,3 +20,9 @@ def test_names_of_an_earlier_kernel_and_those_that_no_cell_has_made_have_none() 
     old, start = record(1, "you", ("a", "added")), record(0, "you", ("b", "added"), fresh=True)
     assert makers([old, start]) == {}
     assert makers([start, record(2, "you", ("b", "changed"))]).keys() == {"b"}
+
+
+def test_a_screen_that_has_left_its_kernel_has_not_lost_its_names() -> None:
+    made, left = record(1, "you", ("a", "added")), record(1, "you", fresh=True)
+    assert makers([made, left]) == {"a": made}
+    assert makers([made, left, record(2, "you", ("b", "added"))]).keys() == {"b"}

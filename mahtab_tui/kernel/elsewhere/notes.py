@@ -21,6 +21,8 @@ class Station(NamedTuple):
     """How a kernel elsewhere is found."""
 
     address: str
+    label: str
+    """The address for messages."""
     name: str
     """Of its socket there, in hexadecimal."""
     token: str

@@ -47,7 +47,7 @@ def start(address: Address, asked: Mapping[str, Any], session: str, ask: Ask) ->
 
     asked: of it, as `worker.far.station` reads it. session: the id of the one that shall find it again; empty for none.
     """
-    station = Station(address.text, secrets.token_hex(8), secrets.token_hex(16))
+    station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
     transport = Transport(address, {**_asked(station, host), "received": 0, "start": began}, ask)
@@ -65,7 +65,7 @@ def attach(noted: Noted, ask: Ask) -> Connected:
         return Connected(noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted)
     except (KeyError, TypeError, ValueError, KernelError):
         transport.close()
-        raise KernelError(f"{noted.station.address} does not speak as a kernel does.") from None
+        raise KernelError(f"{noted.station.label} does not speak as a kernel does.") from None
 
 
 def stop(noted: Noted, ask: Ask) -> None:

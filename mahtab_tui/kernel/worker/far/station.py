@@ -54,6 +54,8 @@ class Station:
         self._proving: dict[socket.socket, tuple[float, bytearray]] = {}
         self._want_end: list[socket.socket] = []
         """Connections that are told of the kernel's end."""
+        self._stopped = False
+        """One of them has asked for it: no host without a wire comes to hear of it."""
         self._alone_since = time.monotonic()
         self._ends_at = 0.0
         """When a kernel that was told to end is killed; 0 if it was not."""
@@ -86,7 +88,7 @@ class Station:
             alone = 0.0 if self._wire is not None else now - self._alone_since
             if alone > (self._kept if self._came else _NEVER):
                 self._give_up()
-            if self._exited and alone > min(self._kept, _REMEMBERED):
+            if self._exited and self._wire is None and (self._stopped or alone > min(self._kept, _REMEMBERED)):
                 return
 
     def _give_up(self) -> None:
@@ -256,6 +258,7 @@ class Station:
                 raise ValueError("a wrong token")
             if "stop" in said:
                 self._want_end.append(new)
+                self._stopped = True
                 if not self._ends_at:
                     self._end_kernel()
                 return

@@ -1,0 +1,153 @@
+"""Kernels elsewhere that wait for a host: their notes, their end, and what goes wrong on the way to one."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError, KernelState
+from mahtab_tui.kernel.elsewhere import stations, wire
+from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
+from mahtab_tui.kernel.elsewhere.output import FarOutput
+from mahtab_tui.kernel.elsewhere.transport import NotThere
+from mahtab_tui.kernel.held.waiting import held_folder
+from mahtab_tui.kernel.outliving import TAKEN
+from mahtab_tui.kernel.reading import MUCH, left_out
+from mahtab_tui.kernel.values import Status
+from tests.integration.far import Road
+from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
+from tests.waiting import alive, wait_for
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture(autouse=True)
+def road(tmp_path: Path) -> Iterator[Road]:
+    (tmp_path / "road").mkdir()
+    road = Road(tmp_path / "road")
+    ELSEWHERE.append(road.address)
+    yield road
+    ELSEWHERE.clear()
+    while OPEN:
+        OPEN.pop().close()
+
+
+def the_note() -> Noted:
+    (noted,) = noted_kernels(SESSION)
+    return noted
+
+
+def test_a_note_is_for_its_user_alone_and_goes_with_the_kernel(road: Road) -> None:
+    screen = Screen()
+    noted = the_note()
+    assert stat.S_IMODE(noted.path.stat().st_mode) == 0o600
+    assert noted.station.address == road.address.text
+    assert noted_kernels("another") == []
+    screen.kernel.close()
+    wait_for(lambda: not noted_kernels())
+    wait_for(lambda: road.sockets() == [])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 50_000, '{"address": 1, "label": 2, "name": 3, "token": 4}', "\0\xff"])
+def test_notes_that_nobody_has_written_are_passed_over(text: str) -> None:
+    (held_folder() / "session.x.far").write_text(text, "latin-1")
+    assert noted_kernels() == []
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_kernel_that_waits_is_ended_from_another_machine(road: Road, busy: bool) -> None:
+    screen = Screen()
+    pid = int(screen.run(1, "import os, time; print(os.getpid())").output)
+    if busy:
+        screen.begin(2, "print('begun', flush=True); time.sleep(1000)")
+    screen.leave()
+    stations.stop(the_note(), no_answer)
+    assert not alive(pid)
+    assert noted_kernels() == []
+    wait_for(lambda: road.sockets() == [])
+
+
+def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
+    screen = Screen(hours=0.5 / 3600)
+    pid = int(screen.run(1, "import os; print(os.getpid())").output)
+    screen.leave()
+    wait_for(lambda: not alive(pid))
+    with pytest.raises(NotThere, match=r"the kernel (has ended meanwhile|is not there any more)"):
+        stations.attach(the_note(), no_answer)
+    stations.stop(the_note(), no_answer)
+
+
+def test_a_wrong_token_gets_nothing_and_changes_nothing() -> None:
+    screen = Screen()
+    noted = the_note()
+    stranger = noted._replace(station=noted.station._replace(token="0" * 32))
+    with pytest.raises(KernelError):
+        stations.attach(stranger, no_answer)
+    with pytest.raises(KernelError):
+        stations.stop(stranger, no_answer)
+    assert screen.run(1, "6 * 7").output == "42\n"
+
+
+def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "PAUSES", (0.01,))
+    first = Screen()
+    running = first.begin(
+        1, "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'"
+    )
+    (road.folder / "refuse").touch()
+    road.break_wire()
+    wait_for(lambda: first.kernel.info().next_try)
+    (road.folder / "refuse").unlink()
+    second = Screen(again=True)
+    assert running.result(60).status is Status.KILLED
+    assert first.host.wait_for_state(KernelState.DEAD) == TAKEN
+    Path("go").touch()
+    result = second.go_on(1)
+    assert result is not None
+    assert result.output == "begun\n"
+    assert len(noted_kernels(SESSION)) == 1
+    first.kernel.close()
+    assert second.run(2, "name").output == "'Ada'\n"
+
+
+def test_what_is_stored_here_is_not_kept_there(road: Road) -> None:
+    screen = Screen()
+    screen.run(1, "import os, sys; sys.stdout.write('x' * 3_000_000)")
+    screen.run(2, "1")
+    size = "import os, pathlib\nsum(os.stat(f).st_blocks * 512 for f in pathlib.Path('/proc', str(os.getppid()), 'fd').iterdir() if 'mahtab-output' in os.readlink(f))"
+    wait_for(lambda: int(screen.run(3, size).output) < 3_000_000)
+
+
+def test_output_is_read_by_offsets_and_gaps_are_said() -> None:
+    stored: list[int] = []
+    output = FarOutput(stored.append)
+    output.skip_to(10)
+    output.write(b"0123456789")
+    output.skip_to(25)
+    output.write(b"abc")
+    output.go_to(12)
+    assert b"".join(output.until(15)) == b"234"
+    assert output.at == 15
+    assert b"".join(output.until(25)) == b"56789"[:5] + left_out(5)
+    assert b"".join(output.waiting()) == b"abc"
+    output.write(b"d")
+    assert output.read() == b"d"
+    threading.Timer(0.05, lambda: output.write(b"late")).start()
+    assert b"".join(output.until(33)) == b"late"
+    assert not output.stored(5)
+    assert output.stored(MUCH)
+    assert not output.stored(MUCH + 5)
+    assert stored == [MUCH]
+    output.end()
+    assert output.read() == b""
+    assert list(output.until(100)) == []
+
+
+def test_the_note_names_no_more_than_is_needed() -> None:
+    Screen()
+    assert json.loads(the_note().path.read_text()).keys() == {"address", "label", "name", "token"}
