@@ -13,7 +13,9 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import parse
+from mahtab_tui.kernel.elsewhere.notes import noted_kernels
 from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.elsewhere.stations import attach
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd
@@ -32,15 +34,15 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServe
     server.close()
 
 
-def started(server: SshServer, **answers: str) -> Cells:
-    """A kernel over ssh. answers: to what is asked, by a word of the prompt."""
+def started(server: SshServer, *, session: str = "", **answers: str) -> Cells:
+    """A kernel over ssh. session: that finds it again. answers: to what is asked, by a word of the prompt."""
     host = RecordingHost()
 
     def answer(name: str, args: Mapping[str, Any]) -> str | None:
         return next((text for word, text in answers.items() if word in args["prompt"]), None)
 
     host.answer = answer
-    kernel = ProcessKernel(place=Elsewhere(parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"), 0.01))
+    kernel = ProcessKernel(place=Elsewhere(parse(f"ssh://{getpass.getuser()}@127.0.0.1:{server.port}{sys.executable}"), 0.01, session))
     kernel.start(host)
     return Cells(kernel, host)
 
@@ -89,3 +91,23 @@ def test_a_host_that_is_not_there_is_a_sentence(server: SshServer) -> None:
     server.close()
     with pytest.raises(KernelError, match="Connection refused"):
         started(server)
+
+
+def test_a_kernel_over_ssh_is_found_again_by_another_host(server: SshServer, project: Path) -> None:
+    first = started(server, session="far", authenticity="yes")
+    assert first.text("import os; kept = os.getpid(); kept > 0") == "True\n"
+    first.kernel.close(leave=True)
+    asked: list[str] = []
+
+    def ask(prompt: str, hidden: bool) -> None:
+        asked.append(prompt)
+
+    (noted,) = noted_kernels("far")
+    assert noted.station.label == f"{getpass.getuser()}@127.0.0.1"
+    second = ProcessKernel(place=Elsewhere(parse(noted.station.address), 0.01, "far", attach(noted, ask)))
+    second.start(RecordingHost())
+    assert asked == []
+    assert second.waited
+    assert Cells(second, RecordingHost()).text("os.getpid() == kept") == "True\n"
+    second.close()
+    assert noted_kernels("far") == []
