@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
+from mahtab_tui.kernel.elsewhere.notes import noted_kernels
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.elsewhere.stations import attach
+from mahtab_tui.kernel.process import ProcessKernel
 from tests.benchmarks.table import Row, median
 from tests.integration.far import Road
-from tests.integration.kernels import Cells
+from tests.integration.kernels import Cells, RecordingHost
 
 DELAY = 50.0
 """Milliseconds each way."""
@@ -26,8 +32,28 @@ def rows() -> Iterator[Row]:
             cells, second = _first_result(road)
             yield Row("first result over 50 ms, again", second, "ms", "<= 1,000 ms")
             yield Row("1+1 over 50 ms each way", median([_timed_cell(cells) for _ in range(20)]), "ms", "1 round trip", 2 * DELAY, "the wire")
+            yield Row("attached again over 50 ms, 10,000 variables listed", _attached_again(road), "ms", "")
         finally:
             road.close()
+
+
+def _attached_again(road: Road) -> float:
+    home = road.folder / "home-here"
+    home.mkdir()
+    with patch.dict(os.environ, HOME=str(home)):
+        first = ProcessKernel(place=Elsewhere(road.address, 1.0, "session"))
+        first.start(RecordingHost())
+        Cells(first, RecordingHost()).text("for n in range(10_000): globals()[f'v{n}'] = [n]")
+        first.variables()
+        first.close(leave=True)
+        start = time.perf_counter()
+        connected = attach(noted_kernels("session")[0], lambda prompt, hidden: None)
+        second = ProcessKernel(place=Elsewhere(road.address, 1.0, "session", connected))
+        second.start(RecordingHost())
+        assert len(second.variables()) >= 10_000
+        seconds = time.perf_counter() - start
+        second.close()
+    return seconds * 1000
 
 
 def _first_result(road: Road) -> tuple[Cells, float]:
