@@ -18,7 +18,7 @@ from mahtab_tui.session.shared_sessions import RunningSession, SharingError, run
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.claim import HeldElsewhere, Holder
 from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.elsewhere.notes import Noted
@@ -56,8 +56,10 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[
     """
     if store.claim is None or not settings.keep_kernel:
         return Waiting(), past
+    from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.kernel.elsewhere.notes import noted_kernels
     from mahtab_tui.kernel.held.waiting import attach as attach_to
+    from mahtab_tui.session.last_outputs import with_last_outputs
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
@@ -67,7 +69,10 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[
             elsewhere = _attach_elsewhere(noted)
             if elsewhere is not None:
                 return Waiting(elsewhere=elsewhere), going_on(store, past, elsewhere.cell)
-    return Waiting(), past
+    try:
+        return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
+    except StoreError as error:
+        fail(str(error), 1)
 
 
 def _attach_elsewhere(noted: Noted) -> Connected | None:

@@ -9,15 +9,10 @@ import termios
 from collections.abc import Iterator
 from typing import Protocol
 
-from mahtab_tui.kernel.worker.holding.spool import PIECE, Spool
+from mahtab_tui.kernel.worker.holding.spool import PIECE, Spool, left_out
 
 MUCH = 2**20
 """Bytes from which on it is worth freeing their memory."""
-
-
-def left_out(count: int) -> bytes:
-    """Say how many bytes are left out here."""
-    return f"\n… {count:,} bytes left out …\n".encode()
 
 
 class Output(Protocol):

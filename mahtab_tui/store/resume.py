@@ -113,7 +113,7 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteSto
 def remove_session(row: SessionRow) -> None:
     """Delete a session: its records and its variables. Raises `NoSession` if a program has it open or its kernel waits, `StoreError`."""
     from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-    from mahtab_tui.kernel.held.waiting import waiting_kernels
+    from mahtab_tui.kernel.held.waiting import last_outputs, waiting_kernels
 
     if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (row.id not in held() and noted_kernels(row.id)):
         raise NoSession(f"The kernel of session {row.id} waits. End it first: mahtab-tui sessions stop {row.id}")
@@ -124,6 +124,8 @@ def remove_session(row: SessionRow) -> None:
     try:
         delete_session(database(), row.id)
         remove_namespace(row.id)
+        for _, _, path in last_outputs(row.id):
+            path.unlink(missing_ok=True)
     finally:
         if own is not None:
             own.release()

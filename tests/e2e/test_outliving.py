@@ -77,6 +77,26 @@ def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(start: Start, 
     assert third.text.count("'result')") == 1, "what is stored is not told again"
 
 
+def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(start: Start, project: Path, home: Path) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter(
+        "import os, pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end', flush=True); os._exit(3)"
+    )
+    screen.wait("begun")
+    killed(screen)
+    (project / "go").touch()
+    wait_for(lambda: not waiting_kernels(home))
+    for _ in range(2):
+        again = start("--model", "demo", "--continue")
+        again.wait("the end")
+        again.wait("The kernel ended in cell 1, while there was no screen")
+        again.wait(IDLE)
+        assert [again.text.count(word) for word in ("begun", "the end")] == [1, 1]
+        assert again.leave() == 0
+    assert list((home / ".mahtab" / "run" / "kernels").iterdir()) == []
+
+
 def test_a_question_of_a_cell_waits_for_the_next_screen(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)
@@ -129,8 +149,11 @@ def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start,
     wait_for(lambda: not alive(kernel))
     assert "no kernel" in sessions(project, "stop", session[1], code=1)
     assert "wait" not in sessions(project)
-    assert list((home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")) == []
-    start("--model", "demo", "--resume", session[1]).wait("begun")
+    (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
+    assert left.read_bytes() == b"1\nbegun\n", "the next screen shows it"
+    again = start("--model", "demo", "--resume", session[1])
+    again.wait(r"begun\s")
+    again.wait("The kernel ended in cell 1, while there was no screen")
 
 
 def test_a_cell_that_could_go_on_is_stopped_by_leaving_with_another_key(start: Start, home: Path) -> None:

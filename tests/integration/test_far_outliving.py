@@ -17,8 +17,9 @@ from mahtab_tui.kernel.elsewhere.output import FarOutput
 from mahtab_tui.kernel.elsewhere.transport import NotThere
 from mahtab_tui.kernel.held.waiting import held_folder
 from mahtab_tui.kernel.outliving import TAKEN
-from mahtab_tui.kernel.reading import MUCH, left_out
+from mahtab_tui.kernel.reading import MUCH
 from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.worker.holding.spool import left_out
 from tests.integration.far import Road
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.waiting import alive, wait_for

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelState
-from mahtab_tui.kernel.held.waiting import attach, stop, waiting_kernels
+from mahtab_tui.kernel.held.waiting import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
@@ -233,7 +233,9 @@ def test_a_kernel_that_waits_is_ended_from_outside_with_what_it_has_started(code
     assert stop(kernel)
     wait_for(lambda: not alive(kernel.pid) and not alive(child))
     assert attach(SESSION) is None
-    assert list(kernel.path.parent.iterdir()) == []
+    kept = [(cell, output) for cell, output, _ in last_outputs(SESSION)]
+    assert kept == ([(2, b"begun\n")] if code else [])
+    assert len(list(kernel.path.parent.iterdir())) == len(kept)
 
 
 def test_a_folder_that_cannot_be_used_is_told_and_the_kernel_ends_with_its_host(home: Path) -> None:
@@ -323,3 +325,19 @@ def test_variables_of_a_cell_that_ends_without_a_screen_are_saved() -> None:
     Path("go").touch()
     wait_for(lambda: Path(keep.folder, "index.json").exists() and "found" in Path(keep.folder, "index.json").read_text())
     assert Screen(again=True).run(2, "found").output == "18\n"
+
+
+def test_what_a_cell_has_printed_stays_when_its_kernel_ends_without_a_host() -> None:
+    first = Screen()
+    first.run(1, "print('stored')")
+    first.begin(2, WAIT + "import os\nfor n in range(100_000): print('line', n)\nprint('end', flush=True); os._exit(3)")
+    first.leave()
+    (kernel,) = waiting_kernels(SESSION)
+    Path("go").touch()
+    wait_for(lambda: not alive(kernel.pid) and list(last_outputs(SESSION)))
+    ((cell, output, path),) = last_outputs(SESSION)
+    assert cell == 2
+    assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000)), "end"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(last_outputs("other")) == []
+    assert attach(SESSION) is None

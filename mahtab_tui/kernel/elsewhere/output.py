@@ -10,8 +10,8 @@ import termios
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from mahtab_tui.kernel.reading import MUCH, left_out
-from mahtab_tui.kernel.worker.holding.spool import PIECE
+from mahtab_tui.kernel.reading import MUCH
+from mahtab_tui.kernel.worker.holding.spool import PIECE, left_out
 
 
 class FarOutput:

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.told import KernelReady, checked
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE, FrameError, FrameReader, encode
-from mahtab_tui.kernel.worker.holding.holder import KEY
+from mahtab_tui.kernel.worker.holding.holder import KEY, LAST
 from mahtab_tui.settings.model import home_folder
 
 PATIENCE = 2.0
@@ -30,6 +30,7 @@ ENDING = 8.0
 """Seconds in which a kernel that was told to end must have ended."""
 
 _LARGEST = 200_000
+_DIGITS = 20
 _END = ".sock"
 
 
@@ -127,6 +128,16 @@ def stop(kernel: WaitingKernel) -> bool:
         finally:
             os.close(watched)
     return True
+
+
+def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
+    """Yield what cells of a session have printed whose kernel ended without a screen: the cell's number, its output, and the file, which is to be removed."""
+    with contextlib.suppress(OSError):
+        for path in sorted(held_folder().glob(f"*{_END}{LAST}")):
+            if unquote(path.name.split(".")[0]) == session:
+                cell, _, output = path.read_bytes().partition(b"\n")
+                if cell.isdigit() and len(cell) < _DIGITS:
+                    yield int(cell), output, path
 
 
 def _answering(session: str | None) -> Iterator[WaitingKernel]:

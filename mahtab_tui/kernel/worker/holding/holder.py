@@ -25,6 +25,9 @@ TAKEN = b"t"
 KEY = ".key"
 """The ending of the key's file."""
 
+LAST = ".last"
+"""The ending of the file in which a kernel's last output stays that ended in a cell without a host: the cell's number and a line end come first."""
+
 PATIENCE = 5.0
 """Seconds in which whoever connects must have said everything; and in which a kernel that shall end must have ended."""
 
@@ -201,8 +204,22 @@ class _Holder:
             with suppress(OSError):
                 os.unlink(path)
         if self._host is None:
+            if self._state.cell:
+                with suppress(OSError):
+                    self._write_last()
             os.killpg(0, signal.SIGKILL)
         sys.exit()
+
+    def _write_last(self) -> None:
+        left = self._spool.in_pipe()
+        with suppress(BlockingIOError):
+            while left > 0 and (moved := self._spool.move()):
+                left -= moved
+        draft = f"{self._path}.new"
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(b"%d\n" % self._state.cell)
+            file.writelines(self._spool.rest(self._state.at))
+        os.rename(draft, self._path + LAST)
 
 
 def _talks(host: socket.socket) -> bool:

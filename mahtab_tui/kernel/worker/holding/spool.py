@@ -13,6 +13,7 @@ import select
 import struct
 import sys
 import termios
+from collections.abc import Iterator
 from typing import Any
 
 HEAD = 32 * 2**20
@@ -24,6 +25,11 @@ PIECE = 65536
 _PAGE = 4096
 _PUNCH_HOLE = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 _NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
+
+
+def left_out(count: int) -> bytes:
+    """Say how many bytes are left out here."""
+    return f"\n… {count:,} bytes left out …\n".encode()
 
 
 class Spool:
@@ -88,6 +94,16 @@ class Spool:
         except OSError:  # at the end
             return b""
         return os.pread(self.file, min(most, hole - offset), offset)
+
+    def rest(self, offset: int) -> Iterator[bytes]:
+        """Yield the bytes from an offset on, and say where some are left out."""
+        while offset < self.size:
+            if piece := self.read(offset):
+                offset += len(piece)
+                yield piece
+            else:
+                start, offset = offset, self.next_byte(offset)
+                yield left_out(offset - start)
 
     def release(self, offset: int) -> None:
         """Free the memory of the bytes before an offset: a host has stored them."""

@@ -20,7 +20,7 @@ DISPLAYED = 50_000_000
 ALONE = frozenset({"display", "quit"})
 """Calls that need no answer while there is no host."""
 
-_STATE = struct.Struct("=qdq")
+_STATE = struct.Struct("=qdqq")
 _HELLO = 64
 
 PAGE = 65536
@@ -39,16 +39,22 @@ class State:
         data = json.dumps(hello).encode()[: PAGE - _HELLO]
         self._page[_HELLO : _HELLO + len(data)] = data
 
-    def begin(self, cell: int) -> None:
-        _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0)
+    def begin(self, cell: int, at: int) -> None:
+        """A cell begins. at: the offset of its output."""
+        _STATE.pack_into(self._page, 0, cell, time.time(), self.has_run or cell > 0, at)
 
     def end(self) -> None:
-        _STATE.pack_into(self._page, 0, 0, time.time(), self.has_run)
+        _STATE.pack_into(self._page, 0, 0, time.time(), self.has_run, 0)
 
     @property
     def cell(self) -> int:
         """The cell that runs; 0 for none."""
         return int(_STATE.unpack_from(self._page)[0])
+
+    @property
+    def at(self) -> int:
+        """The offset at which the output of the cell begins that runs."""
+        return int(_STATE.unpack_from(self._page)[3])
 
     @property
     def has_run(self) -> bool:
@@ -57,7 +63,7 @@ class State:
 
     def told(self) -> Frame:
         """The cell that runs (0 for none), since when that is so, in seconds since the epoch, and the kernel's first frame."""
-        cell, since, _ = _STATE.unpack_from(self._page)
+        cell, since, _, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
         return {"cell": cell, "since": since, "hello": json.loads(hello) if hello else {}}
 
@@ -82,10 +88,11 @@ class Story:
     def begin(self, frame: Frame) -> None:
         """A cell begins, perhaps inside another."""
         with self._lock:
+            at = self._at()
             if not self._open:
-                self.state.begin(frame["cell"])
+                self.state.begin(frame["cell"], at)
             self._open.append(frame["cell"])
-            self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": self._at()})
+            self._events.append({"begin": frame["cell"], "limit": frame["limit"], "at": at})
 
     def note(self, frame: Frame) -> None:
         """A frame is sent to the host, or would be."""
