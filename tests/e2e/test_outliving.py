@@ -77,16 +77,21 @@ def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(start: Start, 
     assert third.text.count("'result')") == 1, "what is stored is not told again"
 
 
-def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(start: Start, project: Path, home: Path) -> None:
-    screen = start()
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+def test_output_of_a_kernel_that_ends_without_a_screen_is_there_once(start: Start, project: Path, home: Path, tmp_path: Path, place: str) -> None:
+    options = ["--model", "demo"]
+    if place == "elsewhere":
+        (tmp_path / "road").mkdir()
+        options += ["--kernel", Road(tmp_path / "road").address.text]
+    screen = start(*options)
     screen.wait(IDLE)
     screen.enter(
-        "import os, pathlib, time\nprint('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end', flush=True); os._exit(3)"
+        "import os, pathlib, time\nprint('be' + 'gun', os.getpid())\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end', flush=True); os._exit(3)"
     )
-    screen.wait("begun")
+    kernel = int(screen.wait(r"begun \d+ ").split()[1])
     killed(screen)
     (project / "go").touch()
-    wait_for(lambda: not waiting_kernels(home))
+    wait_for(lambda: not alive(kernel) and not waiting_kernels(home))
     for _ in range(2):
         again = start("--model", "demo", "--continue")
         again.wait("the end")

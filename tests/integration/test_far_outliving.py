@@ -15,7 +15,7 @@ from mahtab_tui.kernel.elsewhere import stations, wire
 from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
 from mahtab_tui.kernel.elsewhere.output import FarOutput
 from mahtab_tui.kernel.elsewhere.transport import NotThere
-from mahtab_tui.kernel.held.waiting import held_folder
+from mahtab_tui.kernel.held.waiting import held_folder, last_outputs
 from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.reading import MUCH
 from mahtab_tui.kernel.values import Status
@@ -70,6 +70,7 @@ def test_a_kernel_that_waits_is_ended_from_another_machine(road: Road, busy: boo
     stations.stop(the_note(), no_answer)
     assert not alive(pid)
     assert noted_kernels() == []
+    assert [(cell, output) for cell, output, _ in last_outputs(SESSION)] == ([(2, b"begun\n")] if busy else [])
     wait_for(lambda: road.sockets() == [])
 
 
@@ -81,6 +82,25 @@ def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
     with pytest.raises(NotThere, match=r"the kernel (has ended meanwhile|is not there any more)"):
         stations.attach(the_note(), no_answer)
     stations.stop(the_note(), no_answer)
+
+
+def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road) -> None:
+    screen = Screen()
+    pid = int(screen.run(1, "import os, pathlib, time; print(os.getpid())").output)
+    cell = (
+        "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nos._exit(3)"
+    )
+    screen.begin(2, cell.replace("os._exit", "import sys; sys.stdout.flush(); os._exit"))
+    screen.leave()
+    Path("go").touch()
+    wait_for(lambda: not alive(pid))
+    with pytest.raises(NotThere, match="has ended meanwhile"):
+        stations.attach(the_note(), no_answer)
+    ((number, output, path),) = last_outputs(SESSION)
+    assert number == 2
+    assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000))]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    wait_for(lambda: road.sockets() == [])
 
 
 def test_a_wrong_token_gets_nothing_and_changes_nothing() -> None:

@@ -12,10 +12,13 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import Address, parse
 from mahtab_tui.kernel.elsewhere.notes import Noted, Station, note
 from mahtab_tui.kernel.elsewhere.questions import Ask
-from mahtab_tui.kernel.elsewhere.transport import NotThere, Transport
+from mahtab_tui.kernel.elsewhere.transport import LAST_WORDS, NotThere, Transport
+from mahtab_tui.kernel.held.waiting import keep_last_output
 from mahtab_tui.kernel.launch import BOOTSTRAP
 from mahtab_tui.kernel.told import KernelReady, checked
+from mahtab_tui.kernel.worker.far.link import EXITED, OUTPUT, Link, LinkError
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
+from mahtab_tui.kernel.worker.holding.spool import HEAD, TAIL
 
 
 class Connected(NamedTuple):
@@ -55,25 +58,64 @@ def start(address: Address, asked: Mapping[str, Any], session: str, ask: Ask) ->
 
 
 def attach(noted: Noted, ask: Ask) -> Connected:
-    """Take a kernel from where it is, also from another host. Raises `NotThere` if it has ended, `KernelError`."""
+    """Take a kernel from where it is, also from another host.
+
+    Raises `NotThere` if it has ended: what its last cell has printed is kept then as that of a kernel of this machine. Raises `KernelError`.
+    """
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     asked = {**_asked(noted.station, host), "received": 0, "attach": token.hex()}
     transport = Transport(parse(noted.station.address), asked, ask)
     try:
+        if "last" in transport.answer:
+            _keep_last(noted, transport)
+            raise NotThere(f"The kernel on {noted.station.label} has ended meanwhile.")
         hello = transport.answer["hello"]
         ready = checked(KernelReady, hello) if hello else None
         return Connected(noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted)
-    except (KeyError, TypeError, ValueError, KernelError):
+    except NotThere:
+        transport.close()
+        raise
+    except (KeyError, TypeError, ValueError, OSError, KernelError):
         transport.close()
         raise KernelError(f"{noted.station.label} does not speak as a kernel does.") from None
 
 
 def stop(noted: Noted, ask: Ask) -> None:
-    """End a kernel that waits, and wait for its end. Raises `KernelError` if the other machine cannot be reached."""
+    """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises `KernelError` if the other machine cannot be reached."""
     with contextlib.suppress(NotThere):
-        Transport(parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask).close()
+        transport = Transport(parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask)
+        try:
+            if "last" in transport.answer:
+                _keep_last(noted, transport)
+        except (OSError, TypeError, ValueError) as error:
+            raise KernelError(f"What the last cell on {noted.station.label} has printed cannot be kept: {error}.") from None
+        finally:
+            transport.close()
     noted.forget()
 
 
 def _asked(station: Station, host: str) -> dict[str, Any]:
     return {"session": station.name, "token": station.token, "host": host}
+
+
+def _keep_last(noted: Noted, transport: Transport) -> None:
+    """Raises `OSError`, `TypeError`, `ValueError`, `KernelError`."""
+    cell = int(transport.answer["last"])
+    link, output, size = Link(), list[bytes](), 0
+    link.connect(transport.received)
+    data, ended = transport.take(), False
+    while not ended:
+        for message in link.feed(data):
+            ended = ended or message.kind == EXITED
+            if message.kind == OUTPUT:
+                output.append(message.data)
+                size += len(message.data)
+        if size > HEAD + 3 * TAIL:
+            raise LinkError("more was sent than is kept there")
+        confirmed = bytes(link.outgoing)
+        link.outgoing.clear()
+        data = b"" if ended else transport.exchange(confirmed)
+    keep_last_output(noted.session, noted.station.name, cell, output)
+    with contextlib.suppress(OSError):
+        os.write(transport.stdin, confirmed)  # it may leave then
+    transport.finish(LAST_WORDS)

@@ -21,6 +21,9 @@ from mahtab_tui.kernel.worker.far.link import MAGIC, PIECE
 CONNECT_TIMEOUT = 60.0
 """Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password that is typed."""
 
+LAST_WORDS = 1.0
+"""Seconds that the command may take to carry the last words and to end."""
+
 _BANNER = 2**20
 """Bytes that the way there may print before the loader's line."""
 _SAID = 4_000
@@ -91,6 +94,18 @@ class Transport:
         """The last line that the command has said on stderr."""
         lines = self._said.split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def exchange(self, data: bytes) -> bytes:
+        """Send something, and return what comes next. Raises `KernelError` if nothing does."""
+        deadline = time.monotonic() + CONNECT_TIMEOUT
+        self._write(data, deadline)
+        while True:
+            self._wait(select.POLLIN, self.stdout, deadline)
+            with contextlib.suppress(BlockingIOError):
+                came = os.read(self.stdout, PIECE)
+                if not came:
+                    raise KernelError(self._failure())
+                return came
 
     def finish(self, seconds: float) -> None:
         """Let the command carry what was written, and end by itself."""

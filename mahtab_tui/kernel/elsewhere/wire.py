@@ -19,7 +19,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import parse
 from mahtab_tui.kernel.elsewhere.output import FarOutput
 from mahtab_tui.kernel.elsewhere.stations import Connected
-from mahtab_tui.kernel.elsewhere.transport import NotThere, Taken, Transport
+from mahtab_tui.kernel.elsewhere.transport import LAST_WORDS, NotThere, Taken, Transport
 from mahtab_tui.kernel.launch import Held, Wire, WireState
 from mahtab_tui.kernel.worker.far.link import AT, END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError
 
@@ -31,9 +31,6 @@ SILENT = 20.0
 
 LAST_TRIES = 3
 """Tries to connect again after nobody waits for the kernel any more, so that it hears that it was killed."""
-
-LAST_WORDS = 1.0
-"""Seconds that the command may take to carry the last words and to end."""
 
 _BEAT = 5.0
 _HELD = 8 * 2**20

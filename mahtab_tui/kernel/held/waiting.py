@@ -9,7 +9,7 @@ import select
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -138,6 +138,16 @@ def last_outputs(session: str) -> Iterator[tuple[int, bytes, Path]]:
                 cell, _, output = path.read_bytes().partition(b"\n")
                 if cell.isdigit() and len(cell) < _DIGITS:
                     yield int(cell), output, path
+
+
+def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]) -> None:
+    """Keep what a cell has printed in which a kernel elsewhere ended. name: the kernel's. Raises `OSError`."""
+    path = held_folder() / f"{quote(session, safe='')}.{name}{_END}{LAST}"
+    draft = path.with_suffix(".new")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(b"%d\n" % cell)
+        file.writelines(output)
+    draft.rename(path)
 
 
 def _answering(session: str | None) -> Iterator[WaitingKernel]:

@@ -177,6 +177,10 @@ class Kernel:
             else:
                 return
 
+    def last_output(self) -> Iterator[bytes]:
+        """Yield what the cell has printed that runs, or in which the kernel has ended."""
+        return self._spool.rest(self.state.at)
+
     def stored(self, offset: int) -> None:
         """A host has stored what was printed before an offset."""
         self._spool.release(min(offset, max(self._at, 0)))

@@ -16,7 +16,7 @@ from typing import Any
 from ..holding.beside import AWAY, BACK
 from ..holding.beside import END as END_KERNEL
 from .kernel import Kernel
-from .link import END, EXITED, FRAMES, PIECE, SIGNAL, STORED, Link, LinkError, Message
+from .link import END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError, Message
 
 BACK_PRESSURE = 4 * 2**20
 """Bytes that the host has not confirmed, from which on a connected kernel waits with printing, as with a slow terminal."""
@@ -33,7 +33,7 @@ _ENDING = 6.0
 _NEVER = 60.0
 """Seconds for the first wire."""
 _REMEMBERED = 600.0
-"""Seconds that the end of a kernel is kept for the host."""
+"""Seconds that the end of a kernel is kept for the host; if a cell ended with it, as long as an idle kernel waits."""
 _BEAT = 5.0
 """Seconds between two signs of life."""
 
@@ -61,7 +61,7 @@ class Station:
         """When a kernel that was told to end is killed; 0 if it was not."""
         self._away = False
         """What the kernel was told: that no wire leads to the host."""
-        self._exited = False
+        self._exited, self._code = False, 0
         self._came = False
         """Whether a wire was there."""
         self._kernel = Kernel(asked["start"], place)
@@ -88,7 +88,8 @@ class Station:
             alone = 0.0 if self._wire is not None else now - self._alone_since
             if alone > (self._kept if self._came else _NEVER):
                 self._give_up()
-            if self._exited and self._wire is None and (self._stopped or alone > min(self._kept, _REMEMBERED)):
+            remembered = self._kept if self._kernel.state.cell else min(self._kept, _REMEMBERED)
+            if self._exited and self._wire is None and (self._stopped or alone > remembered):
                 return
 
     def _give_up(self) -> None:
@@ -168,12 +169,11 @@ class Station:
         for each in (self._kernel.channel, self._kernel.control, self._kernel.output):
             if each is not None:
                 self._watch(each, 0)
-        self._exited = True
+        self._exited, self._code = True, code
+        self._alone_since = time.monotonic()
         self._link.send(EXITED, str(code).encode())
         for each in self._want_end:
-            with suppress(OSError):
-                each.send(b'{"received": 0}\n')
-            each.close()
+            self._tell_end(each)
 
     def _hear_more(self) -> bool:
         try:
@@ -257,16 +257,22 @@ class Station:
             if not hmac.compare_digest(str(said["token"]).encode(), self._token.encode()):
                 raise ValueError("a wrong token")
             if "stop" in said:
-                self._want_end.append(new)
                 self._stopped = True
+                if self._exited:
+                    self._tell_end(new)
+                    return
+                self._want_end.append(new)
                 if not self._ends_at:
                     self._end_kernel()
                 return
             if "attach" in said:
-                if self._exited or self._ends_at:
+                if self._exited and self._kernel.state.cell:
+                    answer = self._tell_last()
+                elif self._exited or self._ends_at:
                     new.send(b'{"error": "the kernel has ended meanwhile"}\n')
                     raise ValueError("nothing to attach to")
-                answer = self._attach(str(said["host"]), str(said["attach"]))
+                else:
+                    answer = self._attach(str(said["host"]), str(said["attach"]))
             elif said["host"] != self._host:
                 new.send(b'{"taken": true}\n')
                 raise ValueError("another host has the kernel now")
@@ -275,10 +281,25 @@ class Station:
         except (ValueError, KeyError, TypeError, LinkError, OSError):
             new.close()
             return
+        self._begin(new, answer)
+        self._hand_on()
+
+    def _begin(self, new: socket.socket, answer: dict[str, Any]) -> None:
+        """Let a connection be the wire. answer: what it hears first."""
         self._wire, self._came = new, True
         self._link.outgoing[:0] = json.dumps({**answer, "received": self._link.received}).encode() + b"\n"
         self._watch(new, selectors.EVENT_READ)
-        self._hand_on()
+
+    def _tell_end(self, new: socket.socket) -> None:
+        """Tell a connection that has asked for the kernel's end, with what a host that is there does not hear."""
+        if self._kernel.state.cell and self._wire is None:
+            answer = self._tell_last()
+            self._link.connect(0)
+            self._begin(new, answer)
+            return
+        with suppress(OSError):
+            new.send(b'{"received": 0}\n')
+        new.close()
 
     def _attach(self, host: str, token: str) -> dict[str, Any]:
         """Give the kernel to another host; returns what that must know. Raises `OSError`, `ValueError`."""
@@ -288,6 +309,15 @@ class Station:
         self._kernel.attach(token)
         self._host, self._link = host, Link()
         return {**self._kernel.state.told(), "has_run": self._kernel.state.has_run}
+
+    def _tell_last(self) -> dict[str, Any]:
+        """Tell a host what the cell has printed in which the kernel has ended; returns its number."""
+        self._hang_up()
+        self._link = Link()
+        for piece in self._kernel.last_output():
+            self._link.send(OUTPUT, piece)
+        self._link.send(EXITED, str(self._code).encode())
+        return {"last": self._kernel.state.cell}
 
     def _hang_up(self) -> None:
         if self._wire is not None:
