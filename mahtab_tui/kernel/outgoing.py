@@ -6,6 +6,9 @@ import contextlib
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
+
+from mahtab_tui.kernel.worker.frames import Frame, encode
 
 LIMIT = 64 * 2**20
 """Bytes that may wait in the queue. A single message may be larger."""
@@ -84,3 +87,35 @@ class SendQueue:
             with self._lock:
                 self._waiting.popleft()
                 self._size -= len(first)
+
+
+class Outbox:
+    """The frames for a kernel process. Before it has a connection they go nowhere: its reader thread notices a dead one, and tells."""
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        """give_up: called when it does not read answers."""
+        self.queue: SendQueue | None = None
+        self._give_up = give_up
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame. Raises `OutgoingFullError`, `FrameError`."""
+        self.send_data(encode(frame))
+
+    def send_data(self, data: bytes) -> None:
+        """Send an encoded frame. Raises `OutgoingFullError`."""
+        if self.queue is not None:
+            self.queue.send(data)
+
+    def tell(self, data: bytes) -> None:
+        """Send an encoded frame, unless the kernel reads nothing."""
+        with contextlib.suppress(OutgoingFullError):
+            self.send_data(data)
+
+    def answer(self, answer: Frame) -> None:
+        """Send an answer. Raises `OutgoingFullError`, after which a shorter one is sent."""
+        try:
+            self.send(answer)
+        except OutgoingFullError:
+            if "error" not in answer:
+                raise
+            self._give_up()

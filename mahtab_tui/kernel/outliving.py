@@ -6,16 +6,19 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import RunningCell
-from mahtab_tui.kernel.going_on import LateListener
-from mahtab_tui.kernel.reading import NumberedOutput
 from mahtab_tui.kernel.requests import NO_ANSWER
-from mahtab_tui.kernel.retelling import Kept, Steps, Story, going_on, retell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.kernel.worker.frames import Frame, encode
 from mahtab_tui.system.waiting import result_of
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.cells import RunningCell
+    from mahtab_tui.kernel.going_on import LateListener
+    from mahtab_tui.kernel.reading import NumberedOutput
+    from mahtab_tui.kernel.retelling import Kept, Steps, Story
 
 TAKEN = "The kernel is at the other terminal now, with its variables."
 
@@ -44,6 +47,8 @@ class Outliving:
 
     def hear(self, story: Story, steps: Steps) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
+        from mahtab_tui.kernel.retelling import going_on, retell
+
         assert self.output is not None
         cells = going_on(story)
         self._going_on = dict(cells)

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol, cast
@@ -19,13 +18,13 @@ from mahtab_tui.kernel.answers import Answerer, CallAnswers
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
+from mahtab_tui.kernel.interrupts import Interrupts
 from mahtab_tui.kernel.launch import Process
-from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
+from mahtab_tui.kernel.outgoing import Outbox, OutgoingFullError, SendQueue
 from mahtab_tui.kernel.outliving import TAKEN, Outliving
 from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.reading import NumberedOutput, Output
 from mahtab_tui.kernel.requests import ControlRequests
-from mahtab_tui.kernel.retelling import Steps, Story
 from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
@@ -38,10 +37,7 @@ END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
 _RESTORING = -1
-"""Stands for the number of a cell, while variables are read."""
-
-UNHEARD = 1.0
-"""Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
+"""The number of what stands for a cell, while variables are read."""
 
 
 class Listener(Answerer, Protocol):
@@ -69,19 +65,21 @@ class WorkerProcess:
         self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
-        self._outgoing: SendQueue | None = None
+        self._outbox = Outbox(lambda: self._break("it does not read the answers to what it asks"))
         self._process: Process | None = None
         self.over = False
         """The process has ended."""
         self._intent: tuple[Status, str] | None = None
         self._cells: list[RunningCell] = []
-        self._restoring = False
+        self._restoring: RunningCell | None = None
+        """Stands for a cell, while variables are read."""
         self._leaving = self._left = False
         """Whether this host wants to let it go on alone; whether it has let it go."""
-        self.outliving = Outliving(self._send_news)
-        self._requests = ControlRequests(self._send_frame)
+        self.outliving = Outliving(self._outbox.tell)
+        self._requests = ControlRequests(self._outbox.send)
         self.request = self._requests.ask
-        self._answers = CallAnswers(listener, self._send_answer)
+        self._interrupts = Interrupts(self._requests, lambda: self._process is not None and self._process.has_our_clock, self._signal_if_runs)
+        self._answers = CallAnswers(listener, self._outbox.answer)
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
         # The thread lives as long as the process: it is also the one that starts it (see `spawn`).
@@ -117,7 +115,7 @@ class WorkerProcess:
                     running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
                 else:
                     self._cells.append(running)
-            self._send(data)
+            self._outbox.send_data(data)
         except (FrameError, OutgoingFullError) as error:
             with self._lock:
                 self._cells = [other for other in self._cells if other is not running]
@@ -137,52 +135,33 @@ class WorkerProcess:
 
     def tell(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
-        with contextlib.suppress(OutgoingFullError):  # of a kernel that reads nothing
-            self._send_frame({"op": op, **fields})
+        self._outbox.tell(encode({"op": op, **fields}))
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal does; False where none runs."""
         with self._lock:
-            if not self._cells:
-                if self._restoring:
-                    self._interrupt_soon(RunningCell(_RESTORING, lambda kind, text: None, None))
-                return self._restoring
-            cell = self._cells[-1]
-            if cell.interrupting:
-                return True
+            cell = self._cells[-1] if self._cells else self._restoring
+        if cell is not None and not cell.interrupting:
             cell.interrupting = True
-        self._interrupt_soon(cell)
-        return True
+            self._interrupts.send(cell)
+        return cell is not None
 
     def restore(self, file: str, seconds: float) -> Any:
         """Let it read variables that were kept, between two cells; returns its answer. Raises `KernelError`."""
-        self._restoring = True
+        self._restoring = RunningCell(_RESTORING, lambda kind, text: None, None)
         try:
             return self.request("restore", seconds, file=file, cell=_RESTORING)
         finally:
-            self._restoring = False
-
-    def _interrupt_soon(self, cell: RunningCell) -> None:
-        threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
-
-    def _interrupt(self, cell: RunningCell, asked: float) -> None:
-        try:
-            here = self._process is not None and self._process.has_our_clock
-            self.request("interrupt", UNHEARD, cell=cell.cell, asked=asked if here else None)
-        except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
-            with self._lock:
-                if cell in self._cells:
-                    self._signal(signal.SIGINT)
-        cell.interrupting = False
+            self._restoring = None
 
     def end(self, status: Status, how: str) -> None:
         """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""
         with self._lock:
             self._intent = (status, how)
             busy = bool(self._cells)
-        if not busy and self._outgoing is not None:
+        if not busy and self._outbox.queue is not None:
             self.tell("end")
-            self._outgoing.end()
+            self._outbox.queue.end()
             self._thread.join(END_TIMEOUT)
         self._signal(signal.SIGKILL)
         self._thread.join()
@@ -206,25 +185,6 @@ class WorkerProcess:
             self._intent = (Status.KILLED, how)
         self._signal(signal.SIGKILL)
 
-    def _send_frame(self, frame: Frame) -> None:
-        self._send(encode(frame))
-
-    def _send_news(self, data: bytes) -> None:
-        with contextlib.suppress(OutgoingFullError):
-            self._send(data)
-
-    def _send_answer(self, answer: Frame) -> None:
-        try:
-            self._send_frame(answer)
-        except OutgoingFullError:
-            if "error" not in answer:
-                raise  # which becomes an answer that is shorter
-            self._break("it does not read the answers to what it asks")
-
-    def _send(self, data: bytes) -> None:
-        if self._outgoing is not None:  # a dead kernel is noticed, and told, by the reader thread
-            self._outgoing.send(data)
-
     def _break(self, why: str) -> None:
         """It cannot be talked to any more."""
         with self._lock:
@@ -235,6 +195,11 @@ class WorkerProcess:
         with self._lock:
             if self._process is not None and not self.over and not self._left:
                 self._process.signal(number)
+
+    def _signal_if_runs(self, cell: RunningCell) -> None:
+        with self._lock:
+            if cell in self._cells:
+                self._signal(signal.SIGINT)
 
     # The reader thread.
 
@@ -248,11 +213,10 @@ class WorkerProcess:
             self._started.set_exception(KernelError(f"{self._executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
             return
         self._started.set_result(None)
-        held = process.held
-        output = process.reader
+        held, output = process.held, process.reader
         if held is not None:
             self.outliving.output = cast("NumberedOutput", output)
-        outgoing = self._outgoing = SendQueue(process.channel)
+        outgoing = self._outbox.queue = SendQueue(process.channel)
         if held is not None and held.ready is not None:
             self._introduced(held.ready)
         taken = False
@@ -381,8 +345,11 @@ class WorkerProcess:
         self.cwd = hello.cwd or self.cwd
         self._ready.set_result(None)
 
-    def _hear(self, story: Story) -> None:
+    def _hear(self, told: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
+        from mahtab_tui.kernel.retelling import Steps, Story
+
+        story = checked(Story, told)
         self.outliving.hear(story, Steps(self._begun_before, self._chunks.feed, self._chunks.flush, self._chunks.end, self._shown, self._done))
         for call in story.calls:
             self._answers.begin(call)
@@ -404,9 +371,9 @@ class WorkerProcess:
             self._drain(output)
             self._chunks.flush()
             self._shown(frame["args"])
-            self._send_answer({"op": "answer", "id": frame["id"], "value": None})
+            self._outbox.answer({"op": "answer", "id": frame["id"], "value": None})
         elif op == "ready" and self.waited and not self.outliving.has_heard:
-            self._hear(checked(Story, frame["story"]))
+            self._hear(frame["story"])
         elif op == "reply":
             self._requests.replied(frame)
         elif op == "call":

@@ -13,17 +13,15 @@ from mahtab_tui.kernel.code_help import Completion, Completions, Detail, Explana
 from mahtab_tui.kernel.jupyter.conversation import Conversation
 from mahtab_tui.kernel.jupyter.wire import Channel, Message, Wire
 from mahtab_tui.kernel.process import (
-    ATTEMPTS,
-    CLOSED,
     COMPLETE_TIMEOUT,
     INSPECT_TIMEOUT,
     LOAD_TIMEOUT,
     LOOK_TIMEOUT,
     PRIVATE_TIMEOUT,
-    STARTUP_TOLD,
     VARIABLES_TIMEOUT,
 )
 from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, UndoStep
+from mahtab_tui.kernel.succession import ATTEMPTS, CLOSED, STARTUP_TOLD
 from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
 

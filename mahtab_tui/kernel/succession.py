@@ -1,0 +1,257 @@
+"""The process of a kernel, and the next one when it dies or is replaced."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost
+from mahtab_tui.kernel.launch import Place, Wire, WireState
+from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.system.working_folder import moved
+
+ATTEMPTS = 3
+"""Starts in a row that may fail before a dead kernel stays dead."""
+
+STARTUP_TOLD = 4_000
+"""Characters that are told of code that each kernel begins with, where it fails."""
+
+CLOSED = "The session was closed."
+
+
+class Succession:
+    """Starts a kernel's processes, one after the other, and tells the host of their states. The `worker_process.Listener` of them."""
+
+    def __init__(
+        self,
+        place: Place,
+        cwd: str | None,
+        color: bool,
+        *,
+        startup: str,
+        reload: bool,
+        undo_limits: Mapping[str, int],
+        keep: KeepPlace | None,
+    ) -> None:
+        """undo_limits: steps and megabytes. The rest is as for `ProcessKernel`."""
+        self.reload = reload
+        """Whether new processes load changed modules anew."""
+        self.size = (80, 24)
+        """Columns and lines that new processes are told."""
+        self.state = KernelState.DEAD
+        self.worker: WorkerProcess | None = None
+        """The process that runs."""
+        self.failure = "The kernel was not started."
+        """Why there is none."""
+        self.attached = place.waits
+        """Whether the process had waited for this host."""
+        self._place = place
+        self._wire = Wire(place.label, lambda text: self._host.kernel_state(self.info(), text), lambda name, args: self._host.call(name, args))
+        self._keep_place = keep
+        self._undo_limits = undo_limits
+        self._host: KernelHost = NoHost()
+        self._startup = startup
+        self._executable = ""
+        self._color = color
+        self._cwd = cwd or ("" if place.label else os.getcwd())
+        self._moved = ""
+        """Says that a new process works elsewhere, until that is told."""
+        self._swap = threading.Lock()
+        """Held while one process takes the place of another."""
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def start(self, host: KernelHost, executable: str) -> None:
+        """Start the first process. Raises `KernelError`."""
+        self._host = host
+        self.tell(KernelState.STARTING, "")
+        try:
+            with self._swap:
+                self._become(self._launch(executable), executable)
+        except KernelError as error:
+            self._failed(str(error))
+            raise
+        self._begin("")
+
+    @property
+    def executable(self) -> str:
+        """The interpreter of the last process; empty before the first."""
+        return self._executable
+
+    def kill(self) -> None:
+        """Kill the process, and wait for the next one. Raises `KernelError`."""
+        with self._changed:
+            worker = self.worker
+        if worker is None:
+            raise KernelError("There is no kernel to kill.")
+        worker.kill("The kernel was killed.")
+        with self._changed:
+            self._changed.wait_for(lambda: self.worker is not worker and self.state is not KernelState.STARTING)
+
+    def replace(self, executable: str, why: str, now: str) -> None:
+        """Put another process in the place of the one that runs. Raises `KernelError`.
+
+        why: what the old one's cells are told. now: what is told once the new one is ready, with places for its hello.
+        """
+        with self._swap:
+            if self._closed:
+                raise KernelError(CLOSED)
+            old = self.worker
+            new = self._launch(executable)
+            self._become(new, executable)
+            self.state = KernelState.STARTING
+        if old is not None:
+            old.end(Status.KILLED, why)
+        self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
+
+    def ready(self) -> WorkerProcess | None:
+        """The process, once it has started; None where there is none to come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.state is not KernelState.STARTING)
+            return self.worker
+
+    def needed(self) -> WorkerProcess:
+        """The same. Raises `KernelError` where there is none."""
+        worker = self.ready()
+        if worker is None:
+            raise KernelError(self.failure)
+        return worker
+
+    def tell(self, state: KernelState, text: str) -> None:
+        """Tell the host of a state; text: a sentence or none."""
+        with self._changed:
+            self.state = state
+            self._changed.notify_all()
+        self._host.kernel_state(self.info(), text)
+
+    def info(self) -> KernelInfo:
+        """Describe the process."""
+        worker = self.worker
+        if worker is None:
+            return KernelInfo("", self._executable, self._cwd, 0, self.state, self._place.label)
+        return self._info_of(worker, self.state)
+
+    def close(self, *, leave: bool) -> None:
+        """End the process, or leave it to the next host."""
+        self._closed = True
+        with self._swap:
+            worker, self.worker = self.worker, None
+        if worker is not None and leave:
+            worker.leave()
+        elif worker is not None:
+            worker.end(Status.KILLED, CLOSED)
+        self.failure = CLOSED
+        self.tell(KernelState.DEAD, "")
+
+    # What a `WorkerProcess` tells.
+
+    def late_output(self, text: str) -> None:
+        self._host.late_output(text)
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        return self._host.call(name, args)
+
+    def call_cancelled(self, name: str) -> None:
+        self._host.call_cancelled(name)
+
+    def taken(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self.worker is not worker:
+                return
+            self.worker = None
+            self._cwd = worker.cwd
+        self._failed(how)
+
+    def ended(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self.worker is not worker:
+                return
+            self.worker = None
+            self._cwd = worker.cwd
+            self.state = KernelState.STARTING
+        try:
+            self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
+            self._restart()
+        except Exception as error:  # the thread's outermost frame: cells wait for what comes of this
+            self._failed(f"No new kernel could be started: {type(error).__name__}: {error}")
+
+    def _restart(self) -> None:
+        """Put a new process in the place of one that died. Runs on the dead one's reader thread."""
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._swap:
+                if self._closed or self.worker is not None:
+                    return
+                try:
+                    self._become(self._launch(self._executable), self._executable)
+                except KernelError as error:
+                    if attempt == ATTEMPTS:
+                        self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
+                    continue
+            self._begin("A new kernel has started: its namespace is empty.")
+            return
+
+    def _begin(self, text: str) -> None:
+        """Run what a new process begins with, and tell that it is ready. Cells wait until then."""
+        with self._changed:
+            worker, startup = self.worker, self._startup
+            if startup:
+                self._startup = ""  # one that ends the process must not end the next one, too
+        if worker is None:
+            return
+        if self.attached:
+            self.tell(KernelState.IDLE, "")
+            return
+        if self._place.label:
+            worker.tell("elsewhere")
+        worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
+        if servers := self._host.servers():
+            worker.tell("servers", servers=[server._asdict() for server in servers])
+        if self.reload:
+            worker.tell("reload", on=True)
+        if self._undo_limits["steps"]:
+            worker.tell("undo_limits", **self._undo_limits)
+        if startup:
+            result = worker.execute(startup, 0, lambda kind, text: None, None, False)
+            if result.output and result.status is Status.OK:
+                self._host.late_output(result.output)
+            if result.status in (Status.DIED, Status.KILLED):
+                return
+            self._startup = startup
+            if result.status is not Status.OK:
+                text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
+        if self._keep_place is not None:
+            with suppress(KernelError):  # `kept` raises it
+                worker.tell("keep_in", **self._place.keep_settings(self._keep_place))
+        text, self._moved = f"{text} {self._moved} {self._place.problem}".strip(), ""
+        self.tell(KernelState.IDLE, text)
+
+    def _launch(self, executable: str) -> WorkerProcess:
+        cwd = self.worker.cwd if self.worker is not None else self._cwd
+        folder = self._place.existing_folder(cwd)
+        worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self.size, self._wire), self)
+        worker.start()
+        self.attached = worker.waited
+        self._wire.state = WireState()
+        if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
+            self._moved = moved(cwd, worker.cwd)
+        return worker
+
+    def _become(self, worker: WorkerProcess, executable: str) -> None:
+        with self._changed:
+            if worker.over:
+                raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
+            self.worker, self._executable = worker, executable
+
+    def _failed(self, text: str) -> None:
+        self.failure = text
+        self.tell(KernelState.DEAD, text)
+
+    def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
+        hello = worker.hello
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.state.next_try)
