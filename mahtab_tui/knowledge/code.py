@@ -176,14 +176,14 @@ def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[l
             with DefaultSelector() as selector:
                 selector.register(process.stdout, EVENT_READ)
                 while True:
+                    if cancelled() or time.monotonic() > until or len(written) > _MOST:
+                        ended = "cancelled" if cancelled() else "size" if len(written) > _MOST else "time"
+                        break
                     if selector.select(_CHECK_CANCELLED):
                         data = os.read(process.stdout.fileno(), 1 << 16)
                         if not data:
                             break
                         written += data
-                    if cancelled() or time.monotonic() > until or len(written) > _MOST:
-                        ended = "cancelled" if cancelled() else "size" if len(written) > _MOST else "time"
-                        break
         finally:
             if ended != "all" or sys.exception() is not None:
                 with suppress(ProcessLookupError):

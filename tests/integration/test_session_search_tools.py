@@ -75,14 +75,19 @@ def test_an_interrupt_of_the_cell_ends_a_tool_that_hangs(open_session: Callable[
 
 def test_a_kernel_that_is_killed_meanwhile_leaves_nothing_that_waits(open_session: Callable[..., Opened]) -> None:
     it = opened(open_session, "while True:\n    pass")
+    before = set(threading.enumerate())
+
+    def calls() -> int:
+        return sum(thread.name == "mahtab-call" for thread in set(threading.enumerate()) - before)
+
     it.session.submit("python", "rlm('Wait', log, tools=[kernel])")
     it.store.wait(tags.RLM_REPL_IN)
-    wait_for(lambda: sum(thread.name == "mahtab-call" for thread in threading.enumerate()) == 2)
+    wait_for(lambda: calls() == 2)
     pid = it.session.kernel.info().pid
     assert pid
     os.kill(pid, signal.SIGKILL)
     assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
-    wait_for(lambda: not any(thread.name == "mahtab-call" for thread in threading.enumerate()))
+    wait_for(lambda: not calls())
 
 
 def test_a_kernel_is_not_believed() -> None:
