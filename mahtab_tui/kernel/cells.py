@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, cast, get_args
 
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
@@ -105,3 +107,51 @@ class RunningCell:
         self.result.set_result(
             CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames, self._output.rewritten)
         )
+
+
+class RunningCells:
+    """The cells that run in a kernel process, the innermost last. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cells: list[RunningCell] = []
+        self._retold: list[RunningCell] | None = None
+        """While cells of an earlier host are told again: those of them that have not ended."""
+
+    def __iter__(self) -> Iterator[RunningCell]:
+        with self._lock:
+            return iter(self._cells[:])
+
+    def add(self, cell: RunningCell) -> None:
+        """A cell begins."""
+        with self._lock:
+            self._cells.append(cell)
+
+    def add_retold(self, cell: RunningCell) -> None:
+        """A cell began under an earlier host, before those that this one has begun."""
+        with self._lock:
+            assert self._retold is not None
+            self._cells.insert(len(self._retold), cell)
+            self._retold.append(cell)
+
+    def remove(self, cell: RunningCell) -> None:
+        """A cell has ended."""
+        with self._lock:
+            self._cells = [other for other in self._cells if other is not cell]
+            if self._retold is not None:
+                self._retold = [other for other in self._retold if other is not cell]
+
+    def innermost(self) -> RunningCell | None:
+        """The cell that prints now."""
+        with self._lock:
+            cells = self._cells if self._retold is None else self._retold
+            return cells[-1] if cells else None
+
+    @contextmanager
+    def retelling(self) -> Iterator[None]:
+        """Within this context, output is that of an earlier host's cells."""
+        self._retold = []
+        try:
+            yield
+        finally:
+            self._retold = None

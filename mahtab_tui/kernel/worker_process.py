@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 
 from mahtab_tui.kernel.answers import Answerer, CallAnswers
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
-from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.cells import RunningCell, RunningCells
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.interrupts import Interrupts
 from mahtab_tui.kernel.launch import Process
@@ -70,7 +70,7 @@ class WorkerProcess:
         self.over = False
         """The process has ended."""
         self._intent: tuple[Status, str] | None = None
-        self._cells: list[RunningCell] = []
+        self._cells = RunningCells()
         self._restoring: RunningCell | None = None
         """Stands for a cell, while variables are read."""
         self._leaving = self._left = False
@@ -114,11 +114,10 @@ class WorkerProcess:
                 if self.over:
                     running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
                 else:
-                    self._cells.append(running)
+                    self._cells.add(running)
             self._outbox.send_data(data)
         except (FrameError, OutgoingFullError) as error:
-            with self._lock:
-                self._cells = [other for other in self._cells if other is not running]
+            self._cells.remove(running)
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
         return result_of(running.result)
 
@@ -139,8 +138,7 @@ class WorkerProcess:
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, or the reading of variables, as Ctrl+C in a terminal does; False where none runs."""
-        with self._lock:
-            cell = self._cells[-1] if self._cells else self._restoring
+        cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
             self._interrupts.send(cell)
@@ -158,7 +156,7 @@ class WorkerProcess:
         """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""
         with self._lock:
             self._intent = (status, how)
-            busy = bool(self._cells)
+            busy = any(self._cells)
         if not busy and self._outbox.queue is not None:
             self.tell("end")
             self._outbox.queue.end()
@@ -262,7 +260,7 @@ class WorkerProcess:
             return
         status, how = self._intent or (Status.DIED, f"The kernel died: {describe_end(code)}.")
         with self._lock:
-            cells, self._cells = self._cells, []
+            cells, self._cells = list(self._cells), RunningCells()
         self._requests.end(how)
         self.outliving.end(how)
         for cell in reversed(cells):
@@ -328,8 +326,7 @@ class WorkerProcess:
         return code
 
     def _printed(self, text: str) -> None:
-        with self._lock:
-            cell = self._cells[-1] if self._cells else None
+        cell = self._cells.innermost()
         if cell is not None:
             cell.printed(text)
             if cell.over_limit:
@@ -350,13 +347,12 @@ class WorkerProcess:
         from mahtab_tui.kernel.retelling import Steps, Story
 
         story = checked(Story, told)
-        self.outliving.hear(story, Steps(self._begun_before, self._chunks.feed, self._chunks.flush, self._chunks.end, self._shown, self._done))
+        with self._cells.retelling():
+            self.outliving.hear(
+                story, Steps(self._cells.add_retold, self._chunks.feed, self._chunks.flush, self._chunks.end, self._shown, self._done)
+            )
         for call in story.calls:
             self._answers.begin(call)
-
-    def _begun_before(self, cell: RunningCell) -> None:
-        with self._lock:
-            self._cells.append(cell)
 
     def _handle(self, output: Output, frame: Frame) -> None:
         """Raises an exception of any class for what is not said by the kernel."""
@@ -384,16 +380,14 @@ class WorkerProcess:
             raise FrameError(f"a message {op!r}")
 
     def _done(self, done: CellEnd) -> None:
-        with self._lock:
-            cell = next(cell for cell in self._cells if cell.cell == done.cell)
-            self._cells.remove(cell)
+        cell = next(cell for cell in self._cells if cell.cell == done.cell)
+        self._cells.remove(cell)
         self.outliving.ended(done.cell)
         self.cwd = done.cwd or self.cwd  # empty: it was deleted
         cell.done(done)
 
     def _shown(self, shown: Mapping[str, Any]) -> None:
-        with self._lock:
-            cell = self._cells[-1] if self._cells else None
+        cell = self._cells.innermost()
         if cell is None:
             self._listener.late_output(shown["text"])
         else:

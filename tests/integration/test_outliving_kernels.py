@@ -341,3 +341,13 @@ def test_what_a_cell_has_printed_stays_when_its_kernel_ends_without_a_host() -> 
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(last_outputs("other")) == []
     assert attach(SESSION) is None
+
+
+def test_a_cell_that_begins_while_others_are_told_again_gets_none_of_their_output() -> None:
+    left_with("for n in range(300_000): print('line', n)")
+    go()
+    second = Screen(again=True)
+    assert second.run(2, "print('own')").output == "own\n"
+    earlier = second.go_on(1)
+    assert earlier is not None
+    assert len(earlier.output.splitlines()) == 300_001
