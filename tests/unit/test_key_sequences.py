@@ -98,6 +98,31 @@ def test_a_long_answer_is_typed_nowhere(start: str, end: str, size: int) -> None
     assert keys(answer[: LONGEST_TYPED + 10], *rest, "b") == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("\x1b[" + "1:" * 500, "1:u"), ("\x1b]52;c;" + "a" * 1_000, "a\x07"), ("\x1bP" + "a" * 1_000, "aaa\x1b\\")],
+    ids=["CSI", "OSC", "DCS"],
+)
+@pytest.mark.parametrize("rest", ["1:1:", "1:" * 500])
+def test_a_long_sequence_goes_on_after_a_silence(start: str, rest: str, end: str) -> None:
+    sequences = KeySequences()
+    assert [sequences.take(start), sequences.silence(), sequences.take(""), sequences.silence()] == [""] * 4
+    assert sequences.take(rest) + sequences.silence() == ""
+    assert sequences.take(end + "b") == "b"
+
+
+@pytest.mark.parametrize("start", ["\x1b[" + "1:" * 500, "\x1b]52;c;" + "a" * 1_000], ids=["CSI", "OSC"])
+def test_a_key_counts_after_a_long_sequence_whose_end_was_lost(start: str) -> None:
+    sequences = KeySequences()
+    assert sequences.take(start) + sequences.silence() == ""
+    assert [sequences.take("6"), sequences.take("7")] == ["6", "7"]
+
+
+def test_an_answer_of_which_little_was_read_first_is_typed_nowhere() -> None:
+    assert keys("\x1bP" + "a" * 100, "a" * 400 + "\x1b\\", "b") == ["b"]
+    assert keys("\x1bP" + "a" * 100)[-100:] == ["a"] * 100  # Alt+P, and what was typed ahead
+
+
 def test_of_many_reports_of_the_focus_the_last_counts() -> None:
     assert [type(message) for message in read("\x1b[I\x1b[O" * 1_000)] == [AppBlur]
     assert [type(message) for message in read("\x1b[O\x1b[Ia\x1b[O")] == [AppFocus, Key, AppBlur]

@@ -48,6 +48,8 @@ class KeySequences:
         """Filter what was read; linear time."""
         if self._pasting and self._silent and typed != BRACKETED_PASTE_END and _LONE_KEY.fullmatch(typed):
             typed = BRACKETED_PASTE_END + typed  # the end of the paste was lost, and the user presses a key
+        if self._silent and len(typed) == 1 and self._is_no_key():
+            self._held = ""  # the end of the sequence was lost, and the user presses a key
         typed, self._held, self._silent = self._held + typed, "", False
         passed = []
         while typed:
@@ -66,10 +68,14 @@ class KeySequences:
     def silence(self) -> str:
         """Return what was held back if it may be a key, because nothing came for a while."""
         self._silent = True
-        if self._pasting:  # the rest of its end may still come
+        if self._pasting or self._is_no_key():  # the rest may still come
             return ""
         held, self._held = self._held, ""
-        return held if len(held) <= LONGEST else ""
+        return held
+
+    def _is_no_key(self) -> bool:
+        """Whether what is held back is too long to be typed."""
+        return len(self._held) > (LONGEST if self._held.startswith("\x1b[") else LONGEST_TYPED)
 
     def _readable(self, text: str, *, last: bool) -> str:
         """Drop what is no key. last: whether nothing after this text was read yet."""
@@ -96,7 +102,10 @@ class KeySequences:
     def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
         """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed by what was typed."""
         if not ended and len(sequence) <= LONGEST_TYPED:
-            return sequence
+            if not goes_on or len(sequence) <= LONGEST:
+                return sequence
+            self._held = sequence  # an answer that comes in several reads, unless nothing follows
+            return ""
         if not ended and goes_on:
             self._held = sequence[:LONGEST_TYPED] + sequence[-1]
         return ""
