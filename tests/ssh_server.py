@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.kernels import executable
+from tests.ports import free_port
 from tests.waiting import wait_for
 
 _SERVER = shutil.which("sshd") or (path if os.path.exists(path := "/usr/sbin/sshd") else None)
@@ -22,9 +23,7 @@ class SshServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         self.new_host_key()
         self.new_user_key("key", "")
         (folder / "config").write_text(

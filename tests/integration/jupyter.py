@@ -18,6 +18,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
 from tests.integration.kernels import PATIENCE, Cells, RecordingHost
+from tests.ports import free_port
 
 TOKEN = "sesame-opens-the-door"
 
@@ -34,9 +35,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def jupyter_server(folder: Path) -> Iterator[Server]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/user/x"]
     with (folder / "server.log").open("wb") as log:

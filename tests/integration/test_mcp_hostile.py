@@ -24,6 +24,7 @@ from mahtab_tui.servers.transport import LONGEST
 from mahtab_tui.settings.mcp_servers import McpServer
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
+from tests.ports import free_port
 from tests.servers import friendly, plain
 from tests.waiting import alive, descendants, wait_for
 
@@ -207,9 +208,7 @@ def test_the_programs_own_server_is_one(open_with: Open) -> None:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 def test_a_server_over_http_works_and_is_started_again(open_with: Open, port: int) -> None:
