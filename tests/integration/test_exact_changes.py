@@ -22,13 +22,22 @@ def inside(cells: Cells, *codes: str) -> str:
     return " ".join(SIGNS[change.change] + change.name for change in result.changes if change.change in SIGNS)
 
 
-@pytest.fixture(params=[20, 0], ids=["with undo", "without undo"])
-def any_cells(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
+@pytest.fixture(scope="module", params=[20, 0], ids=["with undo", "without undo"])
+def shared_cells(request: pytest.FixtureRequest) -> Iterator[Cells]:
     """A kernel with a forked process to compare with, and one without."""
     kernel = ProcessKernel(undo_steps=request.param)
     kernel.start(host := RecordingHost())
-    yield Cells(kernel, host)
+    cells = Cells(kernel, host)
+    cells.text("_first = {*globals(), '_first'}")
+    yield cells
     kernel.close()
+
+
+@pytest.fixture
+def any_cells(shared_cells: Cells) -> Cells:
+    """Such a kernel, without the names of the test before."""
+    shared_cells.text("for _name in [*globals()]:\n    if _name not in _first: del globals()[_name]")
+    return shared_cells
 
 
 RECORDS = "records = [{'n': n - 1, 'name': str(n), 'rate': n / 7, 'tags': ['a', None]} for n in range(20_000)]"
