@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,6 +138,28 @@ def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(road: Road, 
     assert len(noted_kernels(SESSION)) == 1
     first.kernel.close()
     assert second.run(2, "name").output == "'Ada'\n"
+
+
+def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_place(road: Road) -> None:
+    first = Screen()
+    parent = int(first.run(1, "import os; print(os.getppid())").output)
+    noted = the_note()
+    with socket.socket(socket.AF_UNIX) as new:
+        folder = os.open(road.home / ".cache" / "mahtab-tui", os.O_RDONLY)
+        new.connect(f"/proc/self/fd/{folder}/{noted.station.name}.sock")
+        os.close(folder)
+        time.sleep(0.2)  # it is accepted
+        os.kill(parent, signal.SIGSTOP)
+        said = {"token": noted.station.token, "host": "another", "received": 0, "attach": "0" * 32}
+        new.sendall(json.dumps(said).encode() + b"\n")
+        time.sleep(0.1)
+        first.kernel.interrupt()
+        threading.Thread(target=first.kernel.execute, args=("1",), kwargs={"cell": 2, "origin": "user", "on_output": print}, daemon=True).start()
+        time.sleep(0.5)
+        os.kill(parent, signal.SIGCONT)
+        assert b'"hello"' in new.recv(4096)
+        assert alive(parent)
+    assert Screen(again=True).run(3, "6 * 7").output == "42\n"
 
 
 def test_what_is_stored_here_is_not_kept_there(road: Road) -> None:

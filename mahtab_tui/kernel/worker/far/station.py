@@ -75,7 +75,8 @@ class Station:
         while not (self._exited and self._link.settled and self._wire is None):
             self._look_out()
             for key, events in self._selector.select(1.0 if self._wire is None else _BEAT):
-                if key.fileobj in self._selector.get_map():  # else what came before has ended it
+                watched = self._selector.get_map().get(key.fd)
+                if watched is not None and watched.fileobj is key.fileobj:  # else what came before has ended it
                     self._serve(key, events)
             now = time.monotonic()
             if now - beat >= _BEAT:
