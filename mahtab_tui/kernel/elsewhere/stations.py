@@ -65,17 +65,15 @@ def attach(noted: Noted, ask: Ask) -> Connected:
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     asked = {**_asked(noted.station, host), "received": 0, "attach": token.hex()}
     transport = Transport(parse(noted.station.address), asked, ask)
-    try:
-        if "last" in transport.answer:
+    if "last" in transport.answer:
+        with contextlib.closing(transport):
             _keep_last(noted, transport)
-            raise NotThere(f"The kernel on {noted.station.label} has ended meanwhile.")
+        raise NotThere(f"The kernel on {noted.station.label} has ended meanwhile.")
+    try:
         hello = transport.answer["hello"]
         ready = checked(KernelReady, hello) if hello else None
         return Connected(noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted)
-    except NotThere:
-        transport.close()
-        raise
-    except (KeyError, TypeError, ValueError, OSError, KernelError):
+    except (KeyError, TypeError, ValueError, KernelError):
         transport.close()
         raise KernelError(f"{noted.station.label} does not speak as a kernel does.") from None
 
@@ -84,13 +82,9 @@ def stop(noted: Noted, ask: Ask) -> None:
     """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises `KernelError` if the other machine cannot be reached."""
     with contextlib.suppress(NotThere):
         transport = Transport(parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask)
-        try:
+        with contextlib.closing(transport):
             if "last" in transport.answer:
                 _keep_last(noted, transport)
-        except (OSError, TypeError, ValueError) as error:
-            raise KernelError(f"What the last cell on {noted.station.label} has printed cannot be kept: {error}.") from None
-        finally:
-            transport.close()
     noted.forget()
 
 
@@ -99,23 +93,26 @@ def _asked(station: Station, host: str) -> dict[str, Any]:
 
 
 def _keep_last(noted: Noted, transport: Transport) -> None:
-    """Raises `OSError`, `TypeError`, `ValueError`, `KernelError`."""
-    cell = int(transport.answer["last"])
+    """Keep what the cell has printed in which a kernel has ended. Raises `KernelError`, and the other machine keeps it."""
     link, output, size = Link(), list[bytes](), 0
-    link.connect(transport.received)
     data, ended = transport.take(), False
-    while not ended:
-        for message in link.feed(data):
-            ended = ended or message.kind == EXITED
-            if message.kind == OUTPUT:
-                output.append(message.data)
-                size += len(message.data)
-        if size > HEAD + 3 * TAIL:
-            raise LinkError("more was sent than is kept there")
-        confirmed = bytes(link.outgoing)
-        link.outgoing.clear()
-        data = b"" if ended else transport.exchange(confirmed)
-    keep_last_output(noted.session, noted.station.name, cell, output)
+    try:
+        link.connect(transport.received)
+        while not ended:
+            for message in link.feed(data):
+                ended = ended or message.kind == EXITED
+                if message.kind == OUTPUT:
+                    output.append(message.data)
+                    size += len(message.data)
+            if size > HEAD + 3 * TAIL:
+                raise LinkError("more was sent than is kept there")
+            confirmed = bytes(link.outgoing)
+            link.outgoing.clear()
+            data = b"" if ended else transport.exchange(confirmed)
+        keep_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
+    except (OSError, TypeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise KernelError(f"What the last cell on {noted.station.label} has printed cannot be kept: {why}.") from None
     with contextlib.suppress(OSError):
         os.write(transport.stdin, confirmed)  # it may leave then
     transport.finish(LAST_WORDS)
