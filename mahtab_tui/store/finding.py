@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sqlite3
 import time
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +29,7 @@ EXCERPT = 160
 """Characters of a record that are shown of a hit."""
 SECONDS = 1.0
 """After which a search ends with what it has found; a common word may be in a million records."""
+_ACCENTS = "[\u0300-\u036f]*"
 _LOOK = 500
 """Rows between two looks at the clock."""
 _NO_PLACE = -1
@@ -139,10 +142,27 @@ class _Guard:
         return self._left_out.held_back(entry_of(record))
 
 
+def pattern_of(wanted: Sequence[str]) -> str:
+    """Return a regular expression for words of a search, which have no accents, as they may be in a text: with accents, or without."""
+    accented = _accented()
+    words = ("".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word) for word in wanted)
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+@functools.cache
+def _accented() -> dict[str, str]:
+    """The letters of Latin, Greek and Cyrillic with accents, by the letter without them."""
+    found: dict[str, str] = {}
+    for letter in map(chr, range(0xC0, 0x530)):
+        base = unicodedata.normalize("NFKD", letter)[0].casefold()
+        if base != letter.casefold():
+            found[base] = found.get(base, "") + letter
+    return found
+
+
 def excerpt(text: str, wanted: Sequence[str]) -> str:
     """Return the part of a text around its first line with one of the words, in one line."""
-    pattern = re.compile("|".join(map(re.escape, sorted(wanted, key=len, reverse=True))), re.IGNORECASE)
-    found = pattern.search(text)
+    found = re.search(pattern_of(wanted), text, re.IGNORECASE)
     start = 0 if found is None else max(0, found.start() - EXCERPT // 3)
     cut = " ".join(one_line(text[start : start + 2 * EXCERPT]).split())
     return ("… " if start else "") + cut[:EXCERPT] + (" …" if len(cut) > EXCERPT or start + 2 * EXCERPT < len(text) else "")

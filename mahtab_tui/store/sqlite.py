@@ -61,8 +61,10 @@ _CELL = (
 )
 _COPY = (
     "insert into record (session, time, tag, attrs, text)"
-    " select ?, time, tag, attrs, text from record where session = ? and number > ? and number <= ? order by number"
+    " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.kept', json('false')) else attrs end, text"
+    " from record where session = ? and number > ? and number <= ? order by number"
 )
+"""Copies records of a session. A notebook that the session keeps up to date is not kept up to date by the copy, too."""
 _COPIED = 500
 """Records to copy in one transaction, so that other programs can write in between."""
 
@@ -340,7 +342,7 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
             rows = connection.execute("select number from record where session = ? and number > ? order by number limit ?", (session, done, _COPIED))
             end = min(rows.fetchall()[-1][0], last)
             with transaction(connection):
-                connection.execute(_COPY, (copy, session, done, end))
+                connection.execute(_COPY, (copy, tags.NOTEBOOK_FILE, session, done, end))
             done = end
         now = time.time()
         with transaction(connection):  # last, so that no half copied session is listed

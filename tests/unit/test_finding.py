@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import database, finding
 from mahtab_tui.store.digest import STEP, catch_up, make_anew, rename_session, words
-from mahtab_tui.store.finding import find_sessions
+from mahtab_tui.store.finding import excerpt, find_sessions, pattern_of, wanted_words
 from mahtab_tui.store.preview import preview
 from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
@@ -359,3 +360,13 @@ def test_unreadable_records_are_counted(path: Path) -> None:
     assert preview(path, "s")[-1].text == "1 records cannot be read."
     assert found(path, "apples") == ["s"]
     delete_session(path, "s")
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"), [("cafe", "le Café noir"), ("café", "LE CAFE"), ("нои", "но\u0438\u0306"), ("a.b", "x a.b"), ("ångström", "ANGSTRÖM")]
+)
+def test_words_are_found_in_a_text_with_or_without_their_accents(typed: str, text: str) -> None:
+    found = re.search(pattern_of(wanted_words(typed)), text, re.IGNORECASE)
+    assert found is not None
+    assert words(found[0]).split() == wanted_words(typed)[:1]
+    assert excerpt("x" * 1_000 + f" {text}", wanted_words(typed)).endswith(text)

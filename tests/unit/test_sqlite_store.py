@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import encoding
 from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions, load_records
 from tests.records import made
@@ -253,3 +254,16 @@ def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> 
     assert "only here" not in texts(path, "copy")
     store.close()
     other.close()
+
+
+def test_a_fork_does_not_keep_the_notebook_of_its_session_up_to_date(path: Path) -> None:
+    store = SqliteStore(path, "s", name="study", project="/p")
+    store.append(NotebookFile("A notebook.", file="/p/a.ipynb", digest="", first=1, cells=0, kept=True, time=1.0))
+    store.append(cell(1, "1"))
+    fork_session(path, "s", "copy")
+    kept = {
+        session: [record.kept for _, record in load_records(path, session, limit=9).records if isinstance(record, NotebookFile)]
+        for session in ("s", "copy")
+    }
+    assert kept == {"s": [True], "copy": [False]}
+    store.close()

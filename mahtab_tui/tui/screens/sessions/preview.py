@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.store.finding import pattern_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 
 
@@ -49,7 +49,7 @@ class Preview(Container):
             reading.focus()
         reading.fold(records)
         if wanted:
-            self.call_after_refresh(self._mark, reading, "|".join(map(re.escape, wanted)))
+            self.call_after_refresh(self._mark, reading, pattern_of(wanted))
 
     def _mark(self, reading: Reading, pattern: str) -> None:
         if reading is not self._reading:
