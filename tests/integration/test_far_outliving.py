@@ -23,7 +23,7 @@ from mahtab_tui.kernel.held.waiting import held_folder, last_outputs
 from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.reading import MUCH
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker.holding.spool import left_out
+from mahtab_tui.kernel.worker.holding.spool import Spool, left_out
 from tests.integration.far import Road
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, no_answer
 from tests.waiting import alive, wait_for
@@ -140,6 +140,14 @@ def test_a_host_whose_wire_is_cut_hears_that_another_has_the_kernel(road: Road, 
     assert second.run(2, "name").output == "'Ada'\n"
 
 
+def test_a_kernel_in_which_nothing_has_run_ends_when_it_is_left(road: Road) -> None:
+    screen = Screen()
+    pid = screen.kernel.info().pid
+    assert pid
+    screen.leave()
+    wait_for(lambda: not alive(pid))
+
+
 def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_place(road: Road) -> None:
     first = Screen()
     parent = int(first.run(1, "import os; print(os.getppid())").output)
@@ -168,6 +176,14 @@ def test_what_is_stored_here_is_not_kept_there(road: Road) -> None:
     screen.run(2, "1")
     size = "import os, pathlib\nsum(os.stat(f).st_blocks * 512 for f in pathlib.Path('/proc', str(os.getppid()), 'fd').iterdir() if 'mahtab-output' in os.readlink(f))"
     wait_for(lambda: int(screen.run(3, size).output) < 3_000_000)
+
+
+def test_what_a_spool_has_left_out_is_said() -> None:
+    file = os.memfd_create("spool")
+    os.pwrite(file, b"a" * 4096, 0)
+    os.pwrite(file, b"end", 4 * 4096)
+    assert b"".join(Spool(-1, file).rest(4000)) == b"a" * 96 + left_out(3 * 4096) + b"end"
+    os.close(file)
 
 
 def test_output_is_read_by_offsets_and_gaps_are_said() -> None:

@@ -86,7 +86,7 @@ class Kernel:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
         self._unread.clear()
         self._before, self.channel = self.channel or self._before, new
-        self._length, self._story, self._nothing_more, self._at = bytearray(), 0, False, -1
+        self._length, self._story, self._nothing_more, self._at = bytearray(), 0, False, 0
 
     def leave(self) -> None:
         """Close the connection of the host that is there."""
@@ -165,10 +165,7 @@ class Kernel:
     def printed(self) -> Iterator[Message]:
         """Yield what was printed and not handed on; to a new host, all that is still there."""
         while True:
-            if self._at < 0:
-                self._at = self._spool.start
-                yield Message(AT, str(self._at).encode())
-            elif piece := self._spool.read(self._at):
+            if piece := self._spool.read(self._at):
                 self._at += len(piece)
                 yield Message(OUTPUT, piece)
             elif self._at < self._spool.size:
@@ -183,7 +180,7 @@ class Kernel:
 
     def stored(self, offset: int) -> None:
         """A host has stored what was printed before an offset."""
-        self._spool.release(min(offset, max(self._at, 0)))
+        self._spool.release(min(offset, self._at))
 
     # Its end.
 
