@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -11,6 +12,10 @@ from textual.containers import Container
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.finding import pattern_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
+from mahtab_tui.tui.patterns import PatternTimeout
+
+_AGAIN = 0.05
+"""Seconds between two looks whether the transcript can be searched."""
 
 
 class Reading(TranscriptView):
@@ -54,11 +59,12 @@ class Preview(Container):
     def _mark(self, reading: Reading, pattern: str) -> None:
         if reading is not self._reading:
             return
-        if reading.is_mounted:
-            reading.search.begin()
+        if reading.viewport.window is None:  # it has no size yet
+            self.set_timer(_AGAIN, lambda: self._mark(reading, pattern))
+            return
+        reading.search.begin()
+        with suppress(PatternTimeout):
             reading.find(pattern, 1, regex=True)
-        else:
-            self.call_after_refresh(self._mark, reading, pattern)
 
     @property
     def reading(self) -> Reading | None:
