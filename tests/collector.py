@@ -6,12 +6,12 @@ import contextlib
 import gzip
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
-from tests.services import answering
+from tests.services import LocalServer, answering
 
 SPAN_KINDS = {1: "internal", 3: "client"}
 
@@ -104,11 +104,7 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, *args: Any) -> None:
             """Nothing on stderr."""
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = False
-
-    with Server(("127.0.0.1", 0), Handler) as server, answering(server):
+    with LocalServer(Handler) as server, answering(server):
         collector.url = f"http://127.0.0.1:{server.server_port}"
         try:
             yield collector

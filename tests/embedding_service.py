@@ -9,10 +9,10 @@ import random
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.services import answering
+from tests.services import LocalServer, answering
 
 _WORD = re.compile(r"[a-z]+")
 
@@ -89,11 +89,7 @@ def embedding(topics: Mapping[str, str], length: int = 96) -> Iterator[Embedding
         def log_message(self, *args: Any) -> None:
             """Nothing on stderr."""
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = False
-
-    with Server(("127.0.0.1", 0), Handler) as server, answering(server):
+    with LocalServer(Handler) as server, answering(server):
         service.url = f"http://127.0.0.1:{server.server_port}/v1"
         try:
             yield service

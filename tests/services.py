@@ -7,6 +7,7 @@ import json
 import select
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -93,12 +94,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing on stderr."""
 
 
-class _Server(ThreadingHTTPServer):
+class LocalServer(ThreadingHTTPServer):
+    """A server of a test on a free port, whose end waits for no client."""
+
     daemon_threads = True
     block_on_close = False
 
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone is meant."""
+        """Print what a handler raised; not that a client has gone, perhaps long after its test."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager
@@ -116,7 +124,7 @@ def serving() -> Iterator[Service]:
     """A service for the time of a test."""
     service = Service()
     handler = type("Handler", (_Handler,), {"service": service})
-    with _Server(("127.0.0.1", 0), handler) as server, answering(server):
+    with LocalServer(handler) as server, answering(server):
         service.url = f"http://127.0.0.1:{server.server_port}"
         try:
             yield service

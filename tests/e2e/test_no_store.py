@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from tests.collector import collecting
 from tests.e2e.conftest import Start
+from tests.services import LocalServer, answering
 from tests.waiting import wait_for
 from tests.warm import command
 
@@ -72,11 +72,9 @@ def langsmith() -> Iterator[tuple[dict[str, str], list[bytes]]]:
 
         def log_message(self, *told: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with LocalServer(Service) as server, answering(server):
         address = f"http://127.0.0.1:{server.server_port}"
         yield {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": address, "LANGSMITH_API_KEY": "key"}, sent
-        server.shutdown()
 
 
 def test_langsmith_gets_nothing_of_it(start: Start, langsmith: tuple[dict[str, str], list[bytes]]) -> None:

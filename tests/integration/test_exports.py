@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from mahtab_tui.export.writing import write
 from mahtab_tui.session.exports import BadExport, export, order_of
 from mahtab_tui.store.resume import new_store
 from tests.integration.sessions import Opened
+from tests.services import LocalServer, answering
 from tests.waiting import wait_for
 
 CELLS = (
@@ -121,10 +121,8 @@ def asked_for() -> Iterator[tuple[str, list[str]]]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with LocalServer(Handler) as server, answering(server):
         yield f"http://127.0.0.1:{server.server_port}", paths
-        server.shutdown()
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
 from tests.ports import free_port
 from tests.servers import friendly, plain
+from tests.services import LocalServer, answering
 from tests.waiting import alive, descendants, wait_for
 
 __all__ = ["open_with"]
@@ -256,11 +257,9 @@ class Flooding(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def flooding() -> Iterator[int]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Flooding) as server:
+    with LocalServer(Flooding) as server, answering(server):
         server.written = threading.Lock()  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_port
-        server.shutdown()
 
 
 def test_a_flood_over_http_is_a_sentence(project: Path, flooding: int) -> None:
@@ -305,9 +304,8 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
 
 
 def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project: Path) -> None:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as server:
+    with LocalServer(Forgetful) as server, answering(server):
         server.session = "first"  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         all_of_them = servers(project, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
         assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "first"}]
         server.session = "second"  # type: ignore[attr-defined]
@@ -315,7 +313,6 @@ def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project:
             all_of_them.call("it", "say", {"text": ""}).result(60)
         assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "second"}]
         all_of_them.close()
-        server.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar
 
 import pytest
@@ -16,7 +17,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.search import schedule
 from mahtab_tui.search.api import rlm
 from tests.recursion_scripts import TEXT, Story
-from tests.services import answering
+from tests.services import LocalServer, answering
 
 
 class Completions(BaseHTTPRequestHandler):
@@ -27,12 +28,14 @@ class Completions(BaseHTTPRequestHandler):
     """How often plain calls are refused first."""
     silent: ClassVar[bool] = False
     """Plain calls get no answer."""
+    over: ClassVar[threading.Event] = threading.Event()
+    """The test has ended."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         root = "writing Python" in str(asked["messages"][0])
         if not root and Completions.silent:
-            time.sleep(30)
+            Completions.over.wait(30)
         if not root and Completions.overloads:
             Completions.overloads -= 1
             self._send(429, "application/json", json.dumps({"error": {"message": "Rate limit reached."}}))
@@ -61,13 +64,13 @@ class Completions(BaseHTTPRequestHandler):
 def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Completions, "overloads", 0)
     monkeypatch.setattr(Completions, "silent", False)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Completions) as server, answering(server):
-        server.daemon_threads = True
-        server.block_on_close = False
+    monkeypatch.setattr(Completions, "over", over := threading.Event())
+    with LocalServer(Completions) as server, answering(server):
         monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{server.server_port}/v1")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield
+        over.set()
 
 
 def test_searches_one_after_the_other_each_with_a_loop_of_its_own() -> None:

@@ -6,14 +6,14 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from mahtab_tui.llm.available import found_models, ollama_address, ollama_models, problem_of
 from tests.fake_claude import install_fake_claude
-from tests.services import answering
+from tests.services import LocalServer, answering
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def ollama(body: bytes, status: int = 200) -> Iterator[str]:
         def log_message(self, *args: object) -> None:
             """Nothing on stderr."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Tags) as server, answering(server):
+    with LocalServer(Tags) as server, answering(server):
         yield f"127.0.0.1:{server.server_port}"
 
 
