@@ -158,7 +158,7 @@ def export(
     need_folder()
     try:
         row = find_session(session, Path.cwd() if session is None else None)
-        conversation = Conversation(record for _, record in load_records(database(), row.id, limit=ALL).records)
+        conversation = Conversation((record for _, record in load_records(database(), row.id, limit=ALL).records), asides=True)
         selected = select(conversation, row.id, name=variable, shown=shown, longest=None if whole else LONGEST)
         write(selected, output, over=force)
     except (NoSession, StoreError, NothingToExport) as error:

@@ -1,4 +1,4 @@
-"""Folds the records of a session to what an export shows: words and cells, in order."""
+"""Folds the records of a session to what an export shows, in order: words and cells, and what stands beside them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
+from mahtab_tui.export.asides import Aside, Asides
 
 _TEXTS = ("text/markdown", "text/html")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
@@ -69,13 +70,14 @@ class Cell:
         return cell_entry(self.number)
 
 
-Entry = Words | Cell
+Entry = Words | Cell | Aside
 
 
 class Conversation:
     """The entries of a session."""
 
-    def __init__(self, past: Iterable[Record] = ()) -> None:
+    def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
+        """asides: with tool calls, searches and warnings."""
         self.entries: list[Entry] = []
         self.left_out = LeftOut()
         self.costs: dict[int, float] = {}
@@ -84,6 +86,7 @@ class Conversation:
         self._displays: dict[int, list[Output]] = {}
         self._blocks: dict[tuple[int | None, int | None, int], Words] = {}
         """Code of answers that has not run yet."""
+        self._asides = Asides(self.entries.append) if asides else None
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.UserChat: self._question,
             records.UserAttachment: self._attachment,
@@ -104,6 +107,8 @@ class Conversation:
         self.left_out.fold(record)
         if fold := self._folds.get(type(record)):
             fold(record)
+        if self._asides is not None:
+            self._asides.fold(record)
 
     @property
     def title(self) -> str:
@@ -118,12 +123,15 @@ class Conversation:
         return entry.entry in self.left_out
 
     def private(self, entry: Entry) -> bool:
-        """Return whether an entry is a cell that uses a private variable."""
-        return isinstance(entry, Cell) and self.left_out.held_back(entry.entry)
+        """Return whether an entry is a cell that uses a private variable, or a search that such a cell made."""
+        return isinstance(entry, Cell | Aside) and self.left_out.held_back(entry.entry)
 
     def cover(self, told: Callable[[str], str]) -> None:
         """Replace each text by what `told` returns for it."""
         for entry in self.entries:
+            if isinstance(entry, Aside):
+                entry.cover(told)
+                continue
             if isinstance(entry, Words):
                 entry.text = told(entry.text)
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import Cell, Output
-from mahtab_tui.export.notebook import fenced, heading
+from mahtab_tui.export.notebook import fenced, words_of
 from mahtab_tui.export.selection import Selected
 
 
@@ -15,8 +15,7 @@ def markdown(selected: Selected) -> str:
     parts = [f"# {selected.title or 'A session'}"] if selected.title else []
     for entry in selected.entries:
         if not isinstance(entry, Cell):
-            did_not_run = f"*This code of {entry.party} did not run:*\n\n{fenced(entry.text, 'python')}"
-            parts.append(did_not_run if entry.kind == "code" else f"**{heading(entry)}**\n\n{entry.text}")
+            parts.append(words_of(entry, selected))
         elif selected.is_private(entry):
             parts.append("*A cell that uses a private variable is left out.*")
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import platform
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import nbformat
 
 from mahtab_tui import __version__
+from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
 from mahtab_tui.export.reading import Node
 from mahtab_tui.export.selection import Selected
@@ -17,6 +19,7 @@ from mahtab_tui.export.selection import Selected
 METADATA = "mahtab"
 """The key of what notebooks do not know by themselves: who wrote a cell, and what became of it."""
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
+_LANGUAGES = {"code": "python", "text": "text", "output": "text"}
 _LEFT_OUT = "# This cell uses a private variable, so it is left out."
 
 
@@ -44,7 +47,7 @@ def cells(selected: Selected, taken: Collection[str] = ()) -> Iterator[Node]:
         while _numbered(name, number) in taken:
             number += 1
         ids[name] = number
-        cell = code_cell(entry, selected) if isinstance(entry, Cell) else _words_cell(entry)
+        cell = code_cell(entry, selected) if isinstance(entry, Cell) else {"cell_type": "markdown", "source": words_of(entry, selected)}
         yield {"id": _numbered(name, number), "metadata": {METADATA: _about(entry, selected)}, **cell}
 
 
@@ -53,7 +56,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
-    about: dict[str, Any] = {"by": entry.by if isinstance(entry, Cell) else "user" if entry.kind == "question" else "model", "name": entry.party}
+    about: dict[str, Any] = {"by": by(entry), "name": entry.party}
     if entry.turn is not None:
         about["question"] = entry.turn
     if selected.is_hidden(entry):
@@ -64,17 +67,32 @@ def _about(entry: Entry, selected: Selected) -> dict[str, Any]:
             | ({"seconds": entry.duration} if entry.duration is not None else {})
             | ({"undone": True} if entry.undone else {})
         )
-    elif entry.kind == "question" and entry.turn is not None and entry.turn in selected.costs:
+    elif isinstance(entry, Words) and entry.kind == "question" and entry.turn is not None and entry.turn in selected.costs:
         about["usd"] = round(selected.costs[entry.turn], 6)
     return about
 
 
-def _words_cell(entry: Words) -> Node:
+def by(entry: Entry) -> str:
+    """Return who wrote an entry: a user, a model or an agent; "program" for warnings."""
+    if isinstance(entry, Cell):
+        return entry.by
+    return {"question": "user", "notice": "program"}.get(entry.kind, "model")
+
+
+def words_of(entry: Words | Aside, selected: Selected) -> str:
+    """Return an entry that is no cell, as Markdown. Tool calls and searches are folded."""
+    if isinstance(entry, Aside):
+        if not entry.calls:
+            return f"*{_escaped(entry.title)}*"
+        texts = "\n\n".join(f"**{_escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind]) for kind, text in selected.parts(entry))
+        return f"<details><summary>{html.escape(entry.title)}</summary>\n\n{texts}\n\n</details>"
     if entry.kind == "code":
-        source = f"*This code of {entry.party} did not run:*\n\n{fenced(entry.text, 'python')}"
-    else:
-        source = f"**{heading(entry)}**\n\n{entry.text}"
-    return {"cell_type": "markdown", "source": source}
+        return f"*This code of {entry.party} did not run:*\n\n{fenced(entry.text, 'python')}"
+    return f"**{heading(entry)}**\n\n{entry.text}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>#&~|!])", r"\\\1", text)
 
 
 def heading(entry: Words) -> str:

@@ -16,8 +16,9 @@ from pygments.lexers import PythonLexer
 
 from mahtab_tui.bus.html_table import HtmlTable, TableCell, read_table
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
-from mahtab_tui.export.notebook import heading
+from mahtab_tui.export.notebook import by, heading
 from mahtab_tui.export.selection import Selected
 
 _SCHEMES = ("http", "https", "mailto")
@@ -36,6 +37,7 @@ h1{font-size:1.3rem}
 .about{color:var(--quiet);font-size:.85rem;margin:0 0 .3rem}
 .user .about b{color:var(--user)}.model .about b{color:var(--model)}.agent .about b{color:var(--agent)}
 .gone{opacity:.55}
+summary{cursor:pointer;overflow-wrap:anywhere}
 pre{background:var(--surface);margin:.3rem 0;padding:.6rem .8rem;overflow-x:auto;font:13px/1.45 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere}
 .output{border-left:3px solid var(--line);background:none}
 .error{color:var(--bad)}
@@ -67,13 +69,14 @@ def _styles() -> str:
 
 def _entry(entry: Entry, selected: Selected) -> str:
     gone = selected.is_hidden(entry) or (isinstance(entry, Cell) and entry.undone)
-    by = entry.by if isinstance(entry, Cell) else "user" if entry.kind == "question" else "model"
-    return f'<div class="entry {by}{" gone" if gone else ""}">{"".join(_parts(entry, selected))}</div>'
+    return f'<div class="entry {by(entry)}{" gone" if gone else ""}">{"".join(_parts(entry, selected))}</div>'
 
 
 def _parts(entry: Entry, selected: Selected) -> Iterator[str]:
     hidden = " · hidden from the model" if selected.is_hidden(entry) else ""
-    if isinstance(entry, Words):
+    if isinstance(entry, Aside):
+        yield _aside(entry, selected)
+    elif isinstance(entry, Words):
         cost = selected.costs.get(entry.turn or 0) if entry.kind == "question" else None
         said = f" · ${cost:.4f}" if cost else ""
         yield _about(heading(entry), f"{' · this code did not run' if entry.kind == 'code' else ''}{said}{hidden}")
@@ -87,6 +90,18 @@ def _parts(entry: Entry, selected: Selected) -> Iterator[str]:
         yield _code(entry.code)
         for output in selected.outputs(entry):
             yield _output(output)
+
+
+def _aside(aside: Aside, selected: Selected) -> str:
+    title = escape(plain(aside.title))
+    if not aside.calls:
+        return f'<p class="about">{title}</p>'
+    drawn = {"line": lambda text: _about(text, ""), "code": _code, "text": _text, "output": _text}
+    return f'<details><summary class="about">{title}</summary>{"".join(drawn[kind](text) for kind, text in selected.parts(aside))}</details>'
+
+
+def _text(text: str, kind: str = "") -> str:
+    return f'<pre class="output{kind}">{escape(plain(text.rstrip(chr(10))))}</pre>'
 
 
 def _about(bold: str, more: str) -> str:
@@ -105,7 +120,7 @@ def _output(output: Output) -> str:
         return _markdown(output.data)
     if output.mime == "text/html" and (table := read_table(output.data)) is not None:
         return _table(table)
-    return f'<pre class="output{" error" if output.kind == "traceback" else ""}">{escape(plain(output.text.rstrip(chr(10))))}</pre>'
+    return _text(output.text, " error" if output.kind == "traceback" else "")
 
 
 def _table(table: HtmlTable) -> str:

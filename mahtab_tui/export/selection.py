@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.slicing import Step, steps_for
+from mahtab_tui.export.asides import Aside, Part
 from mahtab_tui.export.entries import Cell, Conversation, Entry, Output
 
 LONGEST = 100_000
@@ -35,7 +36,7 @@ class Selected(NamedTuple):
         """Say what was exported."""
         cells = sum(isinstance(entry, Cell) for entry in self.entries)
         private = sum(map(self.is_private, self.entries))
-        long = sum(isinstance(entry, Cell) and self._is_long(entry) for entry in self.entries)
+        long = sum(map(self._is_long, self.entries))
         parts = [f"{cells:,} cell{'s' * (cells != 1)} in {file}."]
         if private:
             parts.append(f"Left out: {private:,} that use{'s' * (private == 1)} a private variable.")
@@ -43,8 +44,23 @@ class Selected(NamedTuple):
             parts.append(f"Outputs of {long:,} are shortened: add whole (--whole) for all of them.")
         return "Exported " + " ".join(parts)
 
-    def _is_long(self, cell: Cell) -> bool:
-        return self.longest is not None and sum(len(output.text) for output in cell.outputs) > self.longest
+    def _is_long(self, entry: Entry) -> bool:
+        if self.longest is None:
+            return False
+        if isinstance(entry, Cell):
+            return sum(len(output.text) for output in entry.outputs) > self.longest
+        return isinstance(entry, Aside) and sum(map(_size, entry.calls)) > self.longest
+
+    def parts(self, aside: Aside) -> Iterator[Part]:
+        """Return the texts of a tool call or a search; of a longer one those at its beginning, and how much is left out."""
+        room = self.longest
+        for place, call in enumerate(aside.calls):
+            if room is not None and (room := room - _size(call)) < 0:
+                if aside.kind == "search" and place:
+                    yield Part("line", f"… {len(aside.calls) - place:,} more calls are left out here …")
+                    return
+                call = [part._replace(text=_beginning(part.text, self.longest or 0)) for part in call]
+            yield from call
 
     def outputs(self, cell: Cell) -> list[Output]:
         """Return a cell's output; of a longer one its beginning and end, and between them how much is left out."""
@@ -72,11 +88,21 @@ def select(conversation: Conversation, session: str, *, name: str = "", shown: b
         if any(conversation.private(entry) for entry in entries):
             raise NothingToExport(f"{name} rests on a private variable, so its code is not exported.")
     elif shown:
-        entries = [entry for entry in entries if not conversation.hidden(entry) and not (isinstance(entry, Cell) and entry.undone)]
-    if not entries:
+        undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
+        entries = [entry for entry in entries if not conversation.hidden(entry) and entry.entry not in undone]
+    entries = [entry for entry in entries if not (isinstance(entry, Aside) and conversation.private(entry))]
+    if all(isinstance(entry, Aside) for entry in entries):
         raise NothingToExport("Nothing was said or run yet.")
     title = plain(name or conversation.title)
     return Selected(entries, session, title, conversation.costs, conversation.hidden, conversation.private, longest)
+
+
+def _size(call: Sequence[Part]) -> int:
+    return sum(len(part.text) for part in call)
+
+
+def _beginning(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n… {len(text) - limit:,} characters are left out here …"
 
 
 def _take(rest: list[Output], taken: list[Output], room: int, *, last: bool) -> None:

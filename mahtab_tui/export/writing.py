@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.selection import Selected
 
 ENDINGS = (".ipynb", ".py", ".md", ".html")
@@ -63,7 +64,7 @@ def _script(selected: Selected) -> str:
 
     from mahtab_tui.export.notebook import notebook
 
-    made = notebook(selected)
+    made = notebook(selected._replace(entries=[entry for entry in selected.entries if not isinstance(entry, Aside)]))
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
         cell.metadata = {}

@@ -83,7 +83,7 @@ def export_session(row: SessionRow, path: Path) -> None:
         return
     if path.suffix.lower() not in ENDINGS:
         raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
-    conversation = Conversation(record for _, record in load_records(database(), row.id, limit=ALL).records)
+    conversation = Conversation((record for _, record in load_records(database(), row.id, limit=ALL).records), asides=True)
     chosen = select(conversation, row.id)
     if path.exists():
         raise FileExistsError(f"{path} is there already. Give another name.")
@@ -92,7 +92,7 @@ def export_session(row: SessionRow, path: Path) -> None:
 
 def _exported(session: Session, order: ExportOrder) -> str:
     """Write the file, and say so in a sentence."""
-    conversation = Conversation(session.everything())
+    conversation = Conversation(session.everything(), asides=True)
     conversation.cover(session.secrets.told)
     try:
         chosen = select(conversation, session.profile.name, name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Change, Record
+from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Conversation, Words
 from mahtab_tui.export.selection import NothingToExport, Selected, select
 from mahtab_tui.export.writing import ENDINGS, rendered, write
@@ -59,7 +61,7 @@ def notebook_of(selected: Selected) -> Any:
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
     entries = Conversation(STORY).entries
-    shown = [entry.number if isinstance(entry, Cell) else (entry.kind, entry.text) for entry in entries]
+    shown = [entry.number if isinstance(entry, Cell) else (entry.kind, entry.text) for entry in entries if not isinstance(entry, Aside)]
     assert shown == [
         1, 2, ("question", "What is **x**?"), ("answer", "I look."), 3, ("answer", "And this:"), ("code", "x + 1"), ("answer", "It is 4."), 4, 5,
     ]  # fmt: skip
@@ -237,3 +239,93 @@ def test_words_that_are_not_answered_yet_are_no_problem() -> None:
     assert isinstance(question, Words)
     assert isinstance(code, Cell)
     assert all(rendered(chosen(story), ending) for ending in ENDINGS)
+
+
+SEARCH: list[Record] = [
+    *cell(1, "rlm('Who *won*?', text)", ("value", "'Ann'\n")),
+    records.SearchBegin("Who *won*?", tree="t", node="1", seq=0, model="demo", cell=1),
+    records.SearchReplIn("FINAL(rlm('Who?', part))", tree="t", node="1", seq=1, turn=1),
+    records.Usage(tree="t", node="1", seq=2, model="demo", cost=0.02),
+    records.SearchBegin("Who?", tree="t", node="1.1", seq=3, parent="1", model="small", index=1, of=3),
+    records.SearchReplIn("print(1)", tree="t", node="1.1", seq=4, turn=1),
+    records.SearchReplOut("```\n</details><script>x</script>\n", tree="t", node="1.1", seq=5, turn=1),
+    records.SearchFinal("Ann", tree="t", node="1.1", seq=6),
+    records.Usage(tree="t", node="1.1", seq=7, model="small", cost=0.01),
+    records.SearchReplOut("", tree="t", node="1", seq=8, turn=1),
+    records.SearchFinal("Ann, I think", tree="t", node="1", seq=9, state="partial"),
+]
+BESIDE: list[Record] = [
+    *SEARCH,
+    records.UserChat("And then?", turn=1),
+    records.AssistantTool(call="1.0.0", turn=1, step=0, party="demo", name="read", arguments='{"path": "a.txt"}', state="running"),
+    records.AssistantTool("line 1", call="1.0.0", turn=1, step=0, party="demo", name="read", arguments='{"path": "a.txt"}', state="ok"),
+    records.AssistantTool("No.", call="1.0.1", turn=1, step=0, party="demo", name="edit", arguments="{}", state="refused"),
+    records.Notice("The namespace was *kept*."),
+    records.Notice("The disk is <full>.", level="warning"),
+    records.Kernel("The kernel died: it exited with code 3.", state="dead"),
+]
+
+
+def with_asides(story: list[Record], **options: Any) -> Selected:
+    return select(Conversation(story, asides=True), "s1", **options)
+
+
+def test_searches_tool_calls_and_warnings_stand_where_they_happened() -> None:
+    made = notebook_of(with_asides(BESIDE))
+    nbformat.validate(made)
+    assert [cell.cell_type for cell in made.cells] == ["code", *["markdown"] * 6]
+    search, _, read, edit, full, died = (cell.source for cell in made.cells[1:])
+    assert search.startswith(
+        "<details><summary>Search: Who *won*? · 2 calls · $0.0300 · partial</summary>\n\n**1 · demo · Who \\*won\\*?**\n\n```python\nFINAL("
+    )
+    assert "```text\nAnn, I think\n```\n\n**1.1 · small · part 2 of 3 · Who?**\n\n```python\nprint(1)\n```\n\n````text\n```\n</details>" in search
+    assert "<summary>read {&quot;path&quot;: &quot;a.txt&quot;}</summary>\n\n```text\nline 1\n```" in read
+    assert "<summary>edit {} · refused</summary>" in edit
+    assert (full, died) == (r"*The disk is \<full\>.*", "*The kernel died: it exited with code 3.*")
+    assert made.cells[-1].metadata.mahtab["by"] == "program"
+
+
+def test_a_page_folds_them_and_a_script_leaves_them_out() -> None:
+    page = rendered(with_asides(BESIDE), ".html")
+    assert page.count("<details>") == 3
+    assert "&lt;/details&gt;&lt;script&gt;x&lt;/script&gt;" in page
+    assert "The disk is &lt;full&gt;." in page
+    assert "was *kept*" not in page
+    script = rendered(with_asides(BESIDE), ".py")
+    assert all(word not in script for word in ("details", "print(1)", "line 1", "disk"))
+
+
+@pytest.mark.parametrize("ending", [".ipynb", ".md", ".html"])
+def test_a_search_goes_with_its_cell(ending: str) -> None:
+    hidden = [*SEARCH, *cell(2, "kept"), records.Hide(entry="cell 1", hidden=True)]
+    undone = [*SEARCH, *cell(2, "kept"), records.Undo("", cells=(1,), undone=True)]
+    private = [*SEARCH, *cell(2, "kept"), records.Private(name="text", private=True, cells=(1,))]
+    for story in (hidden, undone):
+        assert "I think" in rendered(with_asides(story), ending)
+        assert "I think" not in rendered(with_asides(story, shown=True), ending)
+    assert "I think" not in rendered(with_asides(private), ending)
+
+
+def test_secrets_are_covered_in_them() -> None:
+    conversation = Conversation(BESIDE, asides=True)
+    conversation.cover(lambda text: text.replace("Ann", "•••").replace("line", "•••").replace("full", "•••").replace("won", "•••"))
+    page = rendered(select(conversation, "s1"), ".html")
+    assert all(word not in page for word in ("Ann", "line 1", "full", "won*?</summary>"))
+
+
+def test_a_long_search_says_how_many_calls_are_left_out() -> None:
+    calls: list[Record] = [records.SearchBegin("again", tree="t", node=f"1.{number}", seq=9 + number, model="small") for number in range(2, 1_000)]
+    selected = with_asides([*SEARCH, *calls], longest=1_000)
+    text = rendered(selected, ".md")
+    assert "**1.30 · small · again**" in text
+    assert "1.500" not in text
+    assert re.search(r"… 9\d\d more calls are left out here …", text)
+    assert "Outputs of 1 are shortened" in selected.sentence("f")
+    assert "1.999 · small" in rendered(with_asides([*SEARCH, *calls], longest=None), ".md")
+    tool = records.AssistantTool("x" * 5_000, call="1.0.0", name="read", state="ok")
+    assert "4,000 characters are left out here" in rendered(with_asides([*cell(1, "x"), tool], longest=1_000), ".html")
+
+
+def test_warnings_alone_are_nothing_to_export() -> None:
+    with pytest.raises(NothingToExport):
+        with_asides([records.Notice("The disk is full.", level="warning")])
