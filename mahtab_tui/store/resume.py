@@ -73,7 +73,11 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
     except StoreError as error:
         raise NoSession(str(error)) from None
     past = [record for _, record in page.records]
-    past = [*(mark for mark in marks if mark not in past), *past]  # they count however long ago they were made
+    marks = [mark for mark in marks if mark not in past]  # they count however long ago they were made
+    if page.earlier:
+        count = f"{page.earlier:,} earlier records are" if page.earlier > 1 else "1 earlier record is"
+        marks.append(_notice(f"{count} not shown here: mahtab-tui replay {row.id} shows everything, and /export writes it."))
+    past = [*marks, *past]
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
     if variables and is_kept(row.id):

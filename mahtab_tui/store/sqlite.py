@@ -118,6 +118,8 @@ class RecordPage(NamedTuple):
     records: list[tuple[int, Record]]
     unreadable: int
     """How many further records cannot be read."""
+    earlier: int = 0
+    """How many records come before these."""
 
 
 class SqliteStore:
@@ -313,6 +315,9 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
     query = "select number, time, tag, attrs, text from record where session = ? and (? is null or number < ?) order by number desc limit ?"
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (session, before, before, limit)).fetchall()
+        (earlier,) = connection.execute(
+            "select count(*) from record where session = ? and number < ?", (session, rows[-1][0] if rows else 0)
+        ).fetchone()
         left_over = _left_over(connection, session) if before is None else []
     read: list[tuple[int, Record]] = []
     unreadable = 0
@@ -328,7 +333,7 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
             read.append((number, left))
         else:
             unreadable += 1
-    return RecordPage(read, unreadable)
+    return RecordPage(read, unreadable, earlier)
 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:

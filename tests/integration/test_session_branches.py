@@ -15,6 +15,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store import resume
 from mahtab_tui.store.namespaces import is_kept, keep_place
 from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import delete_session, load_records
@@ -124,9 +125,27 @@ def test_a_private_variable_is_private_in_every_branch_and_however_long_ago_it_w
     id = session.branches.session
     copy = session.branches.create(2)
     run(session, *(f"x{number} = {number}" for number in range(5)))
-    monkeypatch.setattr("mahtab_tui.store.resume.TAIL", 5)
+    monkeypatch.setattr(resume, "TAIL", 5)
     for each in (copy, id):
         left_out = LeftOut()
         for record in resumed_store(find_session(each, None), by_force=each == id)[2]:
             left_out.fold(record)
         assert left_out.private == {"pay"}
+
+
+def test_a_resumed_session_says_how_many_records_are_not_shown(open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = open_saved()
+    run(session, *(f"x{number} = {number}" for number in range(5)))
+    id = session.branches.create()
+    row = find_session(id, None)
+
+    def first_told(tail: int) -> str:
+        monkeypatch.setattr(resume, "TAIL", tail)
+        store, _, past = resumed_store(row)
+        assert store.claim is not None
+        store.claim.release()
+        return past[0].text
+
+    assert "not shown" not in first_told(row.records + 1)
+    assert f"1 earlier record is not shown here: mahtab-tui replay {id}" in first_told(row.records - 1)
+    assert f"{row.records - 4:,} earlier records are not shown here" in first_told(4)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import encoding
-from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions, load_records
+from mahtab_tui.store.sqlite import RecordPage, SqliteStore, delete_session, fork_session, list_sessions, load_records
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
 
@@ -83,7 +83,7 @@ def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
     record = made(tags.USER_REPL_OUT, text, attrs, 1.0)
     store.append(record)
     store.close()
-    assert load_records(path, "s") == ([(1, record)], 0)
+    assert load_records(path, "s") == RecordPage([(1, record)], 0)
     list_sessions(path)
 
 
@@ -141,7 +141,7 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     assert len(row.first) <= 80
     delete_session(path, "b")
     assert [row.id for row in list_sessions(path)] == ["c", "a"]
-    assert load_records(path, "b") == ([], 0)
+    assert load_records(path, "b") == RecordPage([], 0)
 
 
 def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_killed_program_keeps_its_records(path: Path) -> None:
         from mahtab_tui.bus import tags
         from mahtab_tui.bus.records import UserReplIn, UserReplOutStream, emit
         from mahtab_tui.bus.setup import setup_logging
-        from mahtab_tui.store.sqlite import SqliteStore
+        from mahtab_tui.store.sqlite import RecordPage, SqliteStore
 
         kept = threading.Event()
 
