@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.kernel.elsewhere.address import Address, parse
@@ -20,8 +21,10 @@ _PROXY = Path(__file__).parents[1] / "wire_proxy.py"
 class Road:
     """The way to another machine, which is this one with a home folder of its own."""
 
-    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+    def __init__(self, folder: Path, python: str = sys.executable, *, behind: Sequence[str] = ()) -> None:
+        """behind: the command that starts the Python there."""
         self.folder = folder
+        self._behind = behind
         self.home = folder / "home-there"
         self.home.mkdir()
         self.python = python
@@ -29,7 +32,7 @@ class Road:
 
     @property
     def address(self) -> Address:
-        there = ["env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", self.python]
+        there = [*self._behind, "env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", self.python]
         return parse(f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}")
 
     def delay(self, milliseconds: float) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -58,6 +60,18 @@ def test_cells_run_there_and_nothing_of_ours_is_needed(tmp_path: Path, python: s
     assert cells.kernel.info().cwd == os.getcwd()
     road.close()
     wait_for(lambda: road.sockets() == [])
+
+
+def test_no_network_is_needed_there(tmp_path: Path, quick_tries: None) -> None:
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode:
+        pytest.skip("needs network namespaces")
+    road = Road(tmp_path, behind=["unshare", "-rn"])
+    cells = road.kernel()
+    assert cells.text("import socket; [name for _, name in socket.if_nameindex()]") == "['lo']\n"
+    road.break_wire()
+    road.wait_for_wire(2)
+    assert cells.text("len(socket.if_nameindex())") == "1\n"
+    road.close()
 
 
 def test_the_files_are_sent_once(road: Road) -> None:

@@ -87,6 +87,24 @@ def test_a_passphrase_is_asked_for_hidden(server: SshServer) -> None:
         started(server)
 
 
+@pytest.mark.parametrize(
+    ("host", "more"),
+    [
+        pytest.param("far", "Host far\nProxyJump near\n", id="jump host"),
+        pytest.param("far", "Host far\nControlMaster auto\nControlPath {folder}/c\nControlPersist 2\n", id="shared connection"),
+    ],
+)
+def test_the_users_configuration_holds(server: SshServer, host: str, more: str) -> None:
+    config = server.folder / "config"
+    names = f"Host near far\nHostName 127.0.0.1\nPort {server.port}\nStrictHostKeyChecking no\n"
+    config.write_text(config.read_text() + names + more.format(folder=server.folder))
+    for _ in range(2):
+        kernel = ProcessKernel(place=Elsewhere(parse(f"ssh://{host}{sys.executable}"), 0.01))
+        kernel.start(host_of_kernel := RecordingHost())
+        assert Cells(kernel, host_of_kernel).text("6 * 7") == "42\n"
+        kernel.close()
+
+
 def test_a_host_that_is_not_there_is_a_sentence(server: SshServer) -> None:
     server.close()
     with pytest.raises(KernelError, match="Connection refused"):

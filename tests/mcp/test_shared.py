@@ -13,9 +13,12 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
+from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
+from tests.integration.far import Road
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
@@ -33,6 +36,17 @@ async def test_an_agent_sees_and_changes_the_persons_variables(share: Share, pro
     assert (changed.attrs["party"], changed.attrs["guest"]) == ("mcp", 0)
     it.session.submit("python", "theirs")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
+
+
+async def test_agents_join_a_kernel_elsewhere(share: Share, project: Path, tmp_path: Path) -> None:
+    it = share(kernel=ProcessKernel(place=Elsewhere(Road(tmp_path).address, 0.01)))
+    it.session.submit("python", "import os; mine = [os.path.expanduser('~')]")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    async with agent("--attach", cwd=project) as a:
+        assert await a.eval("mine.append(3); mine") == f"['{tmp_path / 'home-there'}', 3]\n[~mine list 2 items]"
+        assert "mine: list" in await a.text("info")
+    it.session.submit("python", "mine[1:]")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "[3]\n"
 
 
 def others(listed: str) -> list[str]:
