@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests import warm
+from tests.costs import name_of, slow_tests
 from tests.waiting import end_waiting_kernels
 
 # In a shell's background some signals are ignored, and would be by every program that a test starts; nohup adds SIGHUP.
@@ -61,6 +62,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that is the working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that are known to cost much."""
+    slow = slow_tests()
+    for item in items:
+        if name_of(item) in slow:
+            item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

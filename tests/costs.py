@@ -1,0 +1,78 @@
+"""Which tests are slow: ``python -m tests.costs`` runs all of them, and writes those that cost much into `slow.txt`, which `conftest` reads."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+_LIST = Path(__file__).with_name("slow.txt")
+_VARIABLE = "TEST_COSTS"
+"""Names the file that takes the measurements of a run."""
+MOST_WORK, LONGEST = 0.25, 1.5
+"""Seconds of processor time, and of time, that a test takes at most in the mean of its parameters. More is slow."""
+CORE = ("test_inspecting", "test_running", "test_screen", "test_session", "test_undo")
+"""Files of `e2e` that are never slow: without them, nothing of the quick tests would start the program."""
+
+
+def slow_tests() -> frozenset[str]:
+    """Return the names of slow tests, without parameters."""
+    return frozenset(_LIST.read_text().splitlines())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure a test with its fixtures. (This module is a plug-in of pytest in the runs that `main` starts.)"""
+    began, worked = time.monotonic(), _work()
+    result = yield
+    with open(os.environ[_VARIABLE], "a") as file:
+        file.write(f"{_work() - worked}\t{time.monotonic() - began}\t{name_of(item)}\n")
+    return result
+
+
+def name_of(item: pytest.Item) -> str:
+    """Return the name of a test without its parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+def _work() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def costly(measured: str) -> list[str]:
+    """Return the names of the tests that cost much, by the lines of a run."""
+    works, times = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for line in measured.splitlines():
+        work, took, name = line.split("\t")
+        works[name].append(float(work))
+        times[name].append(float(took))
+
+    def is_costly(name: str) -> bool:
+        count = len(works[name])
+        return sum(works[name]) > MOST_WORK * count or sum(times[name]) > LONGEST * count
+
+    core = tuple(f"tests/e2e/{file}.py" for file in CORE)
+    return sorted(name for name in works if is_costly(name) and not name.startswith(core))
+
+
+def main() -> int:
+    """Run all tests, and write the list if none failed. Returns pytest's exit code."""
+    with tempfile.NamedTemporaryFile("r") as file:
+        command = [sys.executable, "-m", "pytest", "-p", "tests.costs", "-m", "slow or not slow"]
+        code = subprocess.run(command, env=os.environ | {_VARIABLE: file.name}).returncode
+        if code == 0:
+            _LIST.write_text("".join(f"{name}\n" for name in costly(file.read())))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
