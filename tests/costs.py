@@ -17,7 +17,7 @@ import pytest
 _LIST = Path(__file__).with_name("slow.txt")
 _VARIABLE = "TEST_COSTS"
 """Names the file that takes the measurements of a run."""
-MOST_WORK, LONGEST = 0.25, 1.5
+MOST_WORK, LONGEST = 0.2, 1.5
 """Seconds of processor time, and of time, that a test takes at most in the mean of its parameters. More is slow."""
 CORE = ("test_inspecting", "test_running", "test_screen", "test_session", "test_undo")
 """Files of `e2e` that are never slow: without them, nothing of the quick tests would start the program."""
