@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.jupyter import opening, server
+from mahtab_tui.kernel.jupyter import opening
 from mahtab_tui.kernel.values import Status
 from tests.integration.jupyter import TOKEN, Server, cells_at, install_upper, jupyter_server, running_kernel, start, told_to
 
@@ -72,13 +72,19 @@ def test_a_server_that_is_not_there_is_a_sentence() -> None:
         start("jupyter+http://127.0.0.1:1/user/", TOKEN)
 
 
-def test_a_server_that_goes_ends_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "LOST", 1.0)
+def test_a_kernel_of_a_server_that_has_gone_can_be_given_up(tmp_path: Path) -> None:
     with jupyter_server(tmp_path) as gone, cells_at(gone.address, TOKEN) as cells:
-        result = cells.run_until("go", gone.process.kill, "print('go')\nimport time; time.sleep(60)")
+
+        def give_up() -> None:
+            gone.process.kill()
+            gone.process.wait()
+            with pytest.raises(KernelError, match="There is no server"):
+                cells.kernel.kill()
+
+        assert cells.run_until("go", give_up, "print('go')\nimport time; time.sleep(60)").status is Status.KILLED
+        result = cells.run("1")
         assert result.status is Status.DIED
-        assert "The connection to" in result.detail
-        assert cells.run("1").status is Status.DIED
+        assert "There is no server" in result.detail
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,15 @@ class JupyterCell:
         """request: the id of the message that runs it; empty for nested cells."""
         self.running = running
         self.request = request
+        self.sent = False
+        """The kernel gets it, or has got it."""
         self.replied: Future[Mapping[str, Any]] = Future()
         """The reply's content, once all output is there."""
         self._reply: Mapping[str, Any] | None = None
         self._idle = 0.0
         """When its output ended, as `time.monotonic` has it; 0 before."""
+        self._begun = False
+        """The kernel has told something of it."""
         self._error: Mapping[str, Any] | None = None
         self._clear = False
         self._rows = 0
@@ -40,6 +44,7 @@ class JupyterCell:
 
     def take(self, kind: str, content: Mapping[str, Any]) -> None:
         """Add what the kernel publishes."""
+        self._begun = True
         if kind == "stream":
             self._print(str(content.get("text", "")))
         elif kind in ("display_data", "update_display_data", "execute_result"):
@@ -63,6 +68,16 @@ class JupyterCell:
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
             self.reply({"status": "error", "ename": name, "evalue": "the kernel has not said how the cell ended"})
+
+    def connection_was_lost(self) -> str:
+        """Why this cell has no end although the kernel is through with it, as a sentence. Empty if all is there but the end of its output."""
+        if self._reply is not None:
+            self._idle = time.monotonic()
+            self._settle()
+            return ""
+        if self._begun:
+            return "The connection was lost while it ran: how it ended is not known, and some of its output may be missing."
+        return "The connection was lost as the cell was sent: it is not known whether it has run."
 
     def payloads(self) -> None:
         """Show the help that the reply carries beside its end."""

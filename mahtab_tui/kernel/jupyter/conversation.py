@@ -18,7 +18,7 @@ from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter import helping
 from mahtab_tui.kernel.jupyter.calls import KernelCalls
 from mahtab_tui.kernel.jupyter.cell import JupyterCell, parent_of
-from mahtab_tui.kernel.jupyter.wire import Channel, Message, Wire
+from mahtab_tui.kernel.jupyter.wire import Channel, Message, NotConnected, Wire
 from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.told import KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
@@ -32,6 +32,9 @@ AGAIN = 1.0
 ENDED = 10.0
 """Seconds in which the helper must tell what a cell that failed has changed."""
 QUESTION = 5.0
+LATE = 2.0
+"""Seconds in which the output of a cell follows the end of all that was asked of the kernel."""
+_SEND_AGAIN = 0.1
 
 
 class Conversation:
@@ -129,7 +132,10 @@ class Conversation:
         try:
             if self._over:
                 raise KernelError(self._over)
-            self._wire.send("shell", message)
+            if not self._sent(message, running):
+                running.lost(Status.INTERRUPTED, "The cell was not sent, because the connection was lost.")
+                return result_of(running.result)
+            cell.sent = True
             reply = self._reply_to(cell)
             if any(isinstance(each, Mapping) and each.get("source") == "ask_exit" for each in _listed(reply.get("payload"))):
                 self._calls.quit()
@@ -143,6 +149,34 @@ class Conversation:
             with self._lock:
                 self._cells = [each for each in self._cells if each is not cell]
         return result_of(running.result)
+
+    def _sent(self, message: Message, running: RunningCell) -> bool:
+        """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises `KernelError`."""
+        while True:
+            try:
+                self._wire.send("shell", message)
+            except NotConnected:
+                if running.interrupting:
+                    return False
+                if self._over:
+                    raise KernelError(self._over) from None
+                time.sleep(_SEND_AGAIN)
+            else:
+                return True
+
+    def connected_again(self) -> None:
+        """See to it that a cell whose end was lost with the connection ends."""
+        with self._lock:
+            cell = self._cells[0] if self._cells else None
+        if cell is not None and cell.sent:
+            threading.Thread(target=self._look_after, args=(cell,), name="mahtab-jupyter-look", daemon=True).start()
+
+    def _look_after(self, cell: JupyterCell) -> None:
+        with suppress(KernelError):  # the connection is lost again, or the kernel has ended
+            self._asked("shell", "kernel_info_request", {}).result()  # it answers after the cell's end
+            time.sleep(LATE)
+            if not cell.replied.done() and (how := cell.connection_was_lost()):
+                cell.replied.set_exception(KernelError(how))
 
     def _reply_to(self, cell: JupyterCell) -> Mapping[str, Any]:
         while True:
@@ -167,7 +201,7 @@ class Conversation:
         cells = list(self._cells)
         for cell in cells:
             cell.running.interrupting = True
-        if cells:
+        if any(cell.sent for cell in cells):
             threading.Thread(target=self._interrupt, name="mahtab-jupyter-interrupt", daemon=True).start()
         return bool(cells)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any, NoReturn
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
@@ -192,9 +193,9 @@ class JupyterKernel:
     def info(self) -> KernelInfo:
         talk = self._talk
         if talk is None or talk.ready is None:
-            return KernelInfo("", "", "", 0, self._state, self._wire.label)
+            return self._info_as(self._state)
         ready = talk.ready
-        return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label)
+        return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label, self._wire.next_try)
 
     @property
     def outlives(self) -> bool:
@@ -233,7 +234,7 @@ class JupyterKernel:
     def _begin(self) -> None:
         """Wait until a kernel that was started is ready. Raises `KernelError`."""
         talk = Conversation(self._wire, self._host, self._host.late_output)
-        talk.dead = self._said_dead
+        talk.dead = partial(self._said_dead, talk)
         self._talk = talk
         try:
             talk.begin(self._host.functions(), self._host.servers())
@@ -281,21 +282,32 @@ class JupyterKernel:
 
     def _watch(self) -> None:
         """See to it that the end of the kernel is noticed."""
+        lost = False
         while not self._closed.wait(LOOK_EVERY):
             with self._swap:
-                how = "" if self._talk is None or self._closed.is_set() else self._wire.ended()
-            if how:
-                self._died(how)
+                talk = self._talk
+            if talk is None:
+                continue
+            if how := self._wire.ended():
+                self._died(how, talk)
+            elif lost != bool(self._wire.next_try):
+                lost = not lost
+                gone = (
+                    f"The connection to {self._wire.label} is lost. The kernel goes on there; what you run now is sent when the connection is back."
+                )
+                self._tell(self._state, gone if lost else f"The connection to {self._wire.label} is back.")
+                if not lost:
+                    talk.connected_again()
 
-    def _said_dead(self, how: str) -> None:
+    def _said_dead(self, talk: Conversation, how: str) -> None:
         """On a thread of its own: the wire's thread must go on reading."""
-        threading.Thread(target=self._died, args=(how,), name="mahtab-jupyter-restart", daemon=True).start()
+        threading.Thread(target=self._died, args=(how, talk), name="mahtab-jupyter-restart", daemon=True).start()
 
-    def _died(self, how: str) -> None:
+    def _died(self, how: str, talk: Conversation) -> None:
         with self._swap:
-            talk, self._talk = self._talk, None
-            if talk is None or self._closed.is_set():
+            if talk is not self._talk or self._closed.is_set():
                 return
+            self._talk = None
             self._failure = how
             talk.end(Status.DIED, how)
             self._host.kernel_state(self._info_as(KernelState.DEAD), how)
@@ -326,7 +338,7 @@ class JupyterKernel:
         return self._needed().ask(op, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        return KernelInfo("", "", "", 0, state, self._wire.label)
+        return KernelInfo("", "", "", 0, state, self._wire.label, self._wire.next_try)
 
     def _tell(self, state: KernelState, text: str) -> None:
         self._state = state

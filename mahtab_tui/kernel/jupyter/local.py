@@ -111,6 +111,7 @@ class ZmqWire:
     """What kernels of this machine have in common."""
 
     local = True
+    next_try = 0.0
     label: str
     ours: bool
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from socket import SHUT_RDWR
 from typing import Any
 
 import requests
@@ -15,7 +16,7 @@ from jupyter_kernel_client.manager import KernelHttpManager, fetch
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.address import Server
-from mahtab_tui.kernel.jupyter.wire import Channel, Message, OnMessage
+from mahtab_tui.kernel.jupyter.wire import Channel, Message, NotConnected, OnMessage
 
 ANSWER = 15.0
 """Seconds that a server may take to answer a request."""
@@ -23,10 +24,12 @@ LEAVE = 5.0
 """Seconds that a server may take to end a kernel."""
 START = 90.0
 """Seconds that a server may take to start a kernel."""
-LOST = 60.0
-"""Seconds without a connection after which the kernel counts as ended."""
 RECONNECT = 2
 """Seconds between two tries to connect again."""
+SILENT = 10
+"""Seconds between two pings. The connection counts as lost if two have no answer."""
+LOOK_FOR_KERNEL = 5.0
+"""Seconds between two questions whether a server that is there again still has the kernel."""
 _LOOK = 0.5
 
 
@@ -43,11 +46,16 @@ class ServerWire:
         self._log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)
         self._manager: Any = None
         self._client: Any = None
-        self._lost = 0.0
-        """When the connection was lost, as `time.monotonic` has it; 0 while it is there."""
+        self._next_look = 0.0
+        """When the server is asked for the kernel, as `time.monotonic` has it; 0 while there is a connection."""
+        self._connected = 0.0
+        """When there was no connection last, in seconds since the epoch."""
+        self.next_try = 0.0
+        self._on_message: OnMessage = lambda channel, message: None
         self._closed = threading.Event()
 
     def open(self, on_message: OnMessage) -> None:
+        self._on_message = on_message
         name = self._kernelspec()
         kernel_id = self._address.kernel_id
         if kernel_id:
@@ -56,12 +64,12 @@ class ServerWire:
             kernel_id=kernel_id or None,
             server_url=self._address.url,
             token=self._address.token,
-            client_kwargs={"log": self._log, "reconnect_interval": RECONNECT, "timeout": ANSWER, "ping_interval": 10},
+            client_kwargs={"log": self._log, "reconnect_interval": RECONNECT, "timeout": ANSWER, "ping_interval": SILENT},
             log=self._log,
         )
         if not kernel_id:
             self._do("start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START))
-        self._client = self._manager.client
+        self._client, self._connected = self._manager.client, time.time()
         # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
         starting = threading.Thread(target=self._client.start_channels, daemon=True)
         starting.start()
@@ -69,7 +77,7 @@ class ServerWire:
         if not self._client.channels_running:
             raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.")
         for channel in ("shell", "iopub", "stdin", "control"):
-            threading.Thread(target=self._read, args=(channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
+            threading.Thread(target=self._read, args=(self._client, channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
 
     @property
     def session(self) -> str:
@@ -82,15 +90,37 @@ class ServerWire:
         try:
             getattr(self._client, f"{channel}_channel").send(dict(message))
         except Exception as error:  # the library passes on what its own libraries raise
-            raise KernelError(f"The connection to {self.label} is lost ({type(error).__name__}).") from None
+            raise NotConnected(f"The connection to {self.label} is lost ({type(error).__name__}).") from None
 
     def ended(self) -> str:
-        socket = getattr(self._client.kernel_socket, "sock", None)  # the library does not tell while it tries to connect again
+        connection = self._client.kernel_socket
+        socket = getattr(connection, "sock", None)  # the library does not tell while it tries to connect again
         if socket is not None and socket.connected:
-            self._lost = 0.0
+            self._next_look = self.next_try = 0.0
+            if connection.last_ping_tm - max(connection.last_pong_tm, self._connected) > 1.5 * SILENT:
+                with suppress(OSError):  # its reader notices, and connects again
+                    socket.sock.shutdown(SHUT_RDWR)
             return ""
-        self._lost = self._lost or time.monotonic()
-        return f"The connection to {self.label} is lost." if time.monotonic() - self._lost > LOST else ""
+        self._connected = time.time()
+        if self.next_try < time.time():
+            self.next_try = time.time() + RECONNECT
+        if time.monotonic() < self._next_look:
+            return ""
+        first, self._next_look = not self._next_look, time.monotonic() + LOOK_FOR_KERNEL
+        return "" if first else self._gone()
+
+    def _gone(self) -> str:
+        """Why the server can never again connect us with the kernel, as a sentence; empty if it may."""
+        if not self._manager.has_kernel:
+            return f"{self.label} has started no kernel."
+        try:
+            fetch(f"{self._address.url}/api/kernels/{self._manager.kernel['id']}", token=self._address.token, timeout=RECONNECT)
+        except requests.HTTPError as error:
+            if error.response is not None and error.response.status_code == 404:
+                return f"{self.label} has ended the kernel."
+        except (requests.RequestException, ValueError):
+            pass  # there is no server, or none that answers
+        return ""
 
     def interrupt(self) -> None:
         self._do("interrupt the kernel", lambda: self._manager.interrupt_kernel(timeout=ANSWER))
@@ -98,21 +128,28 @@ class ServerWire:
     def restart(self) -> None:
         if not self.ours:
             raise KernelError("This kernel was started by another program, which alone should start it anew.")
-        self._do("start the kernel anew", lambda: self._manager.restart_kernel(timeout=START))
+        if self._gone():
+            self._hang_up()
+            self.open(self._on_message)
+        else:
+            self._do("start the kernel anew", lambda: self._manager.restart_kernel(timeout=START))
 
     def close(self) -> None:
         self._closed.set()
         if self.ours and self._manager is not None and self._manager.has_kernel:
             with suppress(KernelError):
                 self._do("end the kernel", lambda: self._manager.shutdown_kernel(now=True, timeout=LEAVE))
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         if self._client is not None:  # it waits for its threads, which may sleep
             leaving = threading.Thread(target=self._client.stop_channels, daemon=True)
             leaving.start()
             leaving.join(1.0)
 
-    def _read(self, channel: Channel, on_message: OnMessage) -> None:
-        get = getattr(self._client, f"get_{channel}_msg")
-        while not self._closed.is_set():
+    def _read(self, client: Any, channel: Channel, on_message: OnMessage) -> None:
+        get = getattr(client, f"get_{channel}_msg")
+        while self._client is client and not self._closed.is_set():
             with suppress(queue.Empty):
                 message = get(timeout=_LOOK)
                 if isinstance(message, Mapping):

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
+from mahtab_tui.kernel.base import KernelError
+
 Channel = Literal["shell", "iopub", "stdin", "control"]
 Message = Mapping[str, Any]
 """With ``header``, ``parent_header`` and ``content``, as the messaging protocol has them."""
 
 OnMessage = Callable[[Channel, Message], None]
+
+
+class NotConnected(KernelError):
+    """The connection to the kernel is lost, and is tried again."""
 
 
 class Wire(Protocol):
@@ -21,6 +27,8 @@ class Wire(Protocol):
     """Whether we have started the kernel, and end it."""
     local: bool
     """Whether the kernel runs on this machine."""
+    next_try: float
+    """While the connection is lost and tried again: when, in seconds since the epoch; otherwise 0."""
 
     def open(self, on_message: OnMessage) -> None:
         """Start the kernel, or join it, and begin to hand on what it sends. Raises `KernelError`."""
@@ -33,10 +41,10 @@ class Wire(Protocol):
         """Make a message; its id is in its header."""
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
-        """Send a message. Raises `KernelError`."""
+        """Send a message. Raises `NotConnected` if it can be sent later, `KernelError`."""
 
     def ended(self) -> str:
-        """Why the kernel can no longer be reached, as a sentence; empty while it can."""
+        """Why the kernel can no longer be reached, as a sentence; empty while it can, or may come back. It may ask a server."""
 
     def interrupt(self) -> None:
         """Interrupt it. Raises `KernelError`."""

@@ -229,7 +229,8 @@ class HeaderBar(Widget):
             kernel.append(one_line(f"on {self.kernel.place}"))
         if self.kernel.next_try is not None:
             left = max(0, round(self.kernel.next_try - time.time()))
-            return Content.assemble((" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again ({left} s)", "$bad"))
+            again = f" ({left} s)" if left else ""
+            return Content.assemble((" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again{again}", "$bad"))
         words, since = self._activity()
         if since is not None:
             elapsed = max(0.0, time.time() - since)
