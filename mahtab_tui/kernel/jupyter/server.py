@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from socket import SHUT_RDWR
+from functools import partial
 from typing import Any
 
 import requests
@@ -76,6 +77,8 @@ class ServerWire:
         starting.join(ANSWER + 1)
         if not self._client.channels_running:
             raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.")
+        connection = self._client.kernel_socket
+        connection.on_message = partial(_acknowledged, connection.on_message)
         for channel in ("shell", "iopub", "stdin", "control"):
             threading.Thread(target=self._read, args=(self._client, channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
 
@@ -94,12 +97,12 @@ class ServerWire:
 
     def ended(self) -> str:
         connection = self._client.kernel_socket
-        socket = getattr(connection, "sock", None)  # the library does not tell while it tries to connect again
-        if socket is not None and socket.connected:
+        websocket = getattr(connection, "sock", None)  # the library does not tell while it tries to connect again
+        if websocket is not None and websocket.connected:
             self._next_look = self.next_try = 0.0
             if connection.last_ping_tm - max(connection.last_pong_tm, self._connected) > 1.5 * SILENT:
                 with suppress(OSError):  # its reader notices, and connects again
-                    socket.sock.shutdown(SHUT_RDWR)
+                    websocket.sock.shutdown(socket.SHUT_RDWR)
             return ""
         self._connected = time.time()
         if self.next_try < time.time():
@@ -185,3 +188,11 @@ class ServerWire:
             raise KernelError(f"There is no server at {self.label}.") from None
         except (requests.RequestException, ValueError):
             raise KernelError(f"{self.label} is no Jupyter server.") from None
+
+
+def _acknowledged(on_message: Callable[[Any, Any], None], connection: Any, message: Any) -> None:
+    """Take a message, and acknowledge it at once: Linux would wait for 40 ms, and the server with its next message until then."""
+    if hasattr(socket, "TCP_QUICKACK"):
+        with suppress(OSError, AttributeError):  # the connection is lost
+            connection.sock.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    on_message(connection, message)
