@@ -66,14 +66,16 @@ class Conversation:
         self.cwd = ""
         self.language = ""
         self.version = ""
-        self.dead: Callable[[str], None] = lambda how: None
-        """Told when the kernel says that it ends."""
+        self.dead: Callable[[str, bool], None] = lambda how, restarts: None
+        """Told when the kernel has ended, and whether its server starts it anew."""
+        self._begun = False
 
     # The start.
 
     def begin(self, functions: Sequence[HostFunction], servers: Sequence[HostServer]) -> None:
         """Wait until the kernel answers, and bring our helper in. Raises `KernelError`."""
         info = self._first_words()
+        self._begun = True
         language = info.get("language_info")
         language = language if isinstance(language, Mapping) else {}
         self.language, self.version = str(language.get("name", "")), str(language.get("version", ""))
@@ -305,7 +307,11 @@ class Conversation:
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
             self._told(content)
         elif kind == "status" and content.get("execution_state") in ("restarting", "dead"):
-            self.dead(f"The kernel of {self._wire.label} has ended.")
+            how, restarts = f"The kernel of {self._wire.label} has ended.", content["execution_state"] == "restarting"
+            if self._begun:
+                self.dead(how, restarts)
+            elif not restarts:  # otherwise it is asked until it answers
+                self.end(Status.DIED, how)
         elif self._cells and parent == self._cells[0].request:
             cell = self._cells[0 if kind == "status" else -1]
             cell.take(kind, content)

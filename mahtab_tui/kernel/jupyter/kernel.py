@@ -270,10 +270,11 @@ class JupyterKernel:
             self._start_again()
         self._tell(KernelState.IDLE, f"{now} {self._run_startup()}".strip())
 
-    def _start_again(self) -> None:
+    def _start_again(self, *, restarts: bool = False) -> None:
         self._tell(KernelState.STARTING, "")
         try:
-            self._wire.restart()
+            if not restarts:
+                self._wire.restart()
             self._begin()
         except KernelError as error:
             self._failure = str(error)
@@ -299,11 +300,12 @@ class JupyterKernel:
                 if not lost:
                     talk.connected_again()
 
-    def _said_dead(self, talk: Conversation, how: str) -> None:
+    def _said_dead(self, talk: Conversation, how: str, restarts: bool) -> None:
         """On a thread of its own: the wire's thread must go on reading."""
-        threading.Thread(target=self._died, args=(how, talk), name="mahtab-jupyter-restart", daemon=True).start()
+        threading.Thread(target=self._died, args=(how, talk, restarts), name="mahtab-jupyter-restart", daemon=True).start()
 
-    def _died(self, how: str, talk: Conversation) -> None:
+    def _died(self, how: str, talk: Conversation, restarts: bool = False) -> None:
+        """restarts: the server starts the kernel anew, which it does badly if it is asked to at the same time."""
         with self._swap:
             if talk is not self._talk or self._closed.is_set():
                 return
@@ -316,7 +318,7 @@ class JupyterKernel:
                 return
             for attempt in range(ATTEMPTS):
                 try:
-                    self._start_again()
+                    self._start_again(restarts=restarts and not attempt)
                     break
                 except KernelError:
                     if attempt == ATTEMPTS - 1 or self._closed.is_set():
