@@ -73,6 +73,7 @@ def test_a_running_cell_goes_on_and_its_output_comes_once(cells: Cells, proxy: T
 def test_a_cell_that_is_entered_meanwhile_runs_once(cells: Cells, proxy: TcpProxy) -> None:
     cells.run("count = []")
     proxy.cut()
+    wait_for(lambda: is_lost(cells))
     threading.Timer(1.0, lambda: setattr(proxy, "accepts", True)).start()
     assert cells.text("count.append(1); len(count)") == "1\n"
     assert cells.text("len(count)") == "1\n"
