@@ -34,15 +34,17 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def jupyter_server(folder: Path) -> Iterator[Server]:
+def jupyter_server(folder: Path, *options: str) -> Iterator[Server]:
+    """options: of the server's command line."""
     port = free_port()
     command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0"]
-    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/user/x"]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/user/x", *options]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
     try:
         wait_for_port(port)
-        yield Server(f"jupyter+http://127.0.0.1:{port}/user/x", process, folder)
+        secure = "s" if any(option.startswith("--certfile") for option in options) else ""
+        yield Server(f"jupyter+http{secure}://127.0.0.1:{port}/user/x", process, folder)
     finally:
         process.terminate()
         process.wait(PATIENCE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +67,21 @@ def test_what_a_server_refuses_is_a_sentence_without_the_token(served: Server, m
     with pytest.raises(KernelError, match=sentence) as raised:
         start(f"{served.address}{more}", token)
     assert not token or token not in str(raised.value)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_a_certificate_of_ones_own_is_trusted_where_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    about = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate), *about]
+    subprocess.run(command, check=True, capture_output=True)
+    with jupyter_server(tmp_path, f"--certfile={certificate}", f"--keyfile={key}") as served:
+        with pytest.raises(KernelError, match=r"^The certificate of .* is not trusted\. .* SSL_CERT_FILE and REQUESTS_CA_BUNDLE"):
+            start(served.address, TOKEN)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with cells_at(served.address, TOKEN) as cells:
+            assert cells.text("6 * 7") == "42\n"
 
 
 def test_a_server_that_is_not_there_is_a_sentence() -> None:

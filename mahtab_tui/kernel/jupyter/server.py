@@ -29,6 +29,8 @@ RECONNECT = 2
 """Seconds between two tries to connect again."""
 SILENT = 10
 """Seconds between two pings. The connection counts as lost if two have no answer."""
+_TRUST = "If its authority is your own, SSL_CERT_FILE and REQUESTS_CA_BUNDLE must name a file with its certificate."
+"""Of two libraries, each reads one of them."""
 LOOK_FOR_KERNEL = 5.0
 """Seconds between two questions whether a server that is there again still has the kernel."""
 _LOOK = 0.5
@@ -76,7 +78,8 @@ class ServerWire:
         starting.start()
         starting.join(ANSWER + 1)
         if not self._client.channels_running:
-            raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.")
+            trust = f" {_TRUST}" if self._address.url.startswith("https:") else ""
+            raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.{trust}")
         connection = self._client.kernel_socket
         connection.on_message = partial(_acknowledged, connection.on_message)
         for channel in ("shell", "iopub", "stdin", "control"):
@@ -184,6 +187,8 @@ class ServerWire:
             raise KernelError(f"{self.label} could not {what}: it answers with HTTP status {code}.") from None
         except requests.Timeout:
             raise KernelError(f"{self.label} has not answered in time to {what}.") from None
+        except requests.exceptions.SSLError:
+            raise KernelError(f"The certificate of {self.label} is not trusted. {_TRUST}") from None
         except requests.ConnectionError:
             raise KernelError(f"There is no server at {self.label}.") from None
         except (requests.RequestException, ValueError):
