@@ -13,7 +13,9 @@ from mahtab_tui.kernel.elsewhere.notes import noted_kernels
 from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.elsewhere.stations import attach
 from mahtab_tui.kernel.process import ProcessKernel
-from tests.benchmarks.table import Row, median
+from tests.benchmarks.screen import OURS, key_echo
+from tests.benchmarks.table import Row, median, p99
+from tests.e2e.terminal import Terminal
 from tests.integration.far import Road
 from tests.integration.kernels import Cells, RecordingHost
 
@@ -32,9 +34,28 @@ def rows() -> Iterator[Row]:
             cells, second = _first_result(road)
             yield Row("first result over 50 ms, again", second, "ms", "<= 1,000 ms")
             yield Row("1+1 over 50 ms each way", median([_timed_cell(cells) for _ in range(20)]), "ms", "1 round trip", 2 * DELAY, "the wire")
+            yield _key_echo(road)
             yield Row("attached again over 50 ms, 10,000 variables listed", _attached_again(road), "ms", "")
         finally:
             road.close()
+
+
+def _key_echo(road: Road) -> Row:
+    """Keys while a cell elsewhere prints, and while one of this machine does."""
+    with tempfile.TemporaryDirectory() as home:
+        far, here = (_echo(home, *where) for where in (["--kernel", road.typed], []))
+    note = f"p99 {p99(far):.0f} ms; with a kernel here: p99 {p99(here):.0f} ms"
+    return Row("key echo over 50 ms while a cell prints", median(far), "ms", "median <= 1.5 x, p99 <= 50 ms", median(here), note)
+
+
+def _echo(home: str, *where: str) -> list[float]:
+    with Terminal([*OURS, "demo", *where], env={"HOME": home}) as terminal:
+        terminal.wait("idle")
+        terminal.enter("import time\nwhile True: print('a line of output'); time.sleep(0.02)")
+        terminal.press("enter")
+        terminal.wait("busy")
+        terminal.drawn = False
+        return key_echo(terminal)
 
 
 def _attached_again(road: Road) -> float:

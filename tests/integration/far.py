@@ -32,8 +32,13 @@ class Road:
 
     @property
     def address(self) -> Address:
+        return parse(self.typed)
+
+    @property
+    def typed(self) -> str:
+        """The address, as one types it after ``--kernel``."""
         there = [*self._behind, "env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", self.python]
-        return parse(f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}")
+        return f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}"
 
     def delay(self, milliseconds: float) -> None:
         """From now on each wire delays so much each way."""
