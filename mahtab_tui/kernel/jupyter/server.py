@@ -51,8 +51,8 @@ class ServerWire:
         self._client: Any = None
         self._next_look = 0.0
         """When the server is asked for the kernel, as `time.monotonic` has it; 0 while there is a connection."""
-        self._connected = 0.0
-        """When there was no connection last, in seconds since the epoch."""
+        self._since = 0.0
+        """The connection is there since then, in seconds since the epoch."""
         self.next_try = 0.0
         self._on_message: OnMessage = lambda channel, message: None
         self._closed = threading.Event()
@@ -72,7 +72,7 @@ class ServerWire:
         )
         if not kernel_id:
             self._do("start a kernel", lambda: self._manager.start_kernel(name, path="", timeout=START))
-        self._client, self._connected = self._manager.client, time.time()
+        self._client, self._since = self._manager.client, time.time()
         # Its thread must not keep the program from ending, and threads are of the kind of those that start them.
         starting = threading.Thread(target=self._client.start_channels, daemon=True)
         starting.start()
@@ -103,11 +103,11 @@ class ServerWire:
         websocket = getattr(connection, "sock", None)  # the library does not tell while it tries to connect again
         if websocket is not None and websocket.connected:
             self._next_look = self.next_try = 0.0
-            if connection.last_ping_tm - max(connection.last_pong_tm, self._connected) > 1.5 * SILENT:
+            if connection.last_ping_tm - max(connection.last_pong_tm, self._since) > 1.5 * SILENT:
                 with suppress(OSError):  # its reader notices, and connects again
                     websocket.sock.shutdown(socket.SHUT_RDWR)
             return ""
-        self._connected = time.time()
+        self._since = time.time()
         if self.next_try < time.time():
             self.next_try = time.time() + RECONNECT
         if time.monotonic() < self._next_look:
