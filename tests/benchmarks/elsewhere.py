@@ -55,7 +55,11 @@ def _echo(home: str, *where: str) -> list[float]:
         terminal.press("enter")
         terminal.wait("busy")
         terminal.drawn = False
-        return key_echo(terminal)
+        took = key_echo(terminal)
+        terminal.press("escape")
+        terminal.wait("idle")
+        terminal.leave()  # a kernel with a running cell would go on without us
+    return took
 
 
 def _attached_again(road: Road) -> float:
