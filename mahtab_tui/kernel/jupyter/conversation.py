@@ -132,8 +132,6 @@ class Conversation:
                 self._cells.append(cell)
                 self._ours.add(request)
         try:
-            if self._over:
-                raise KernelError(self._over)
             if not self._sent(message, running):
                 running.lost(Status.INTERRUPTED, "The cell was not sent, because the connection was lost.")
                 return result_of(running.result)
@@ -154,17 +152,14 @@ class Conversation:
 
     def _sent(self, message: Message, running: RunningCell) -> bool:
         """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises `KernelError`."""
-        while True:
-            try:
+        while not self._over:
+            with suppress(NotConnected):
                 self._wire.send("shell", message)
-            except NotConnected:
-                if running.interrupting:
-                    return False
-                if self._over:
-                    raise KernelError(self._over) from None
-                time.sleep(_SEND_AGAIN)
-            else:
                 return True
+            if running.interrupting:
+                return False
+            time.sleep(_SEND_AGAIN)
+        raise KernelError(self._over)
 
     def connected_again(self) -> None:
         """See to it that a cell whose end was lost with the connection ends."""
