@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -46,16 +45,6 @@ def end_waiting_kernels(home: Path) -> None:
     for pid in waiting_kernels(home):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-
-
-@contextlib.contextmanager
-def temporary_home() -> Iterator[str]:
-    """A home folder whose kernels end with it."""
-    with tempfile.TemporaryDirectory() as home:
-        try:
-            yield home
-        finally:
-            end_waiting_kernels(Path(home))
 
 
 def descendants(pid: int) -> list[int]:

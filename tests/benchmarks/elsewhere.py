@@ -56,6 +56,7 @@ def _echo(home: str, *where: str) -> list[float]:
         terminal.wait("busy")
         terminal.drawn = False
         took = key_echo(terminal)
+        terminal.drawn = True
         terminal.press("escape")
         terminal.wait("idle")
         terminal.leave()  # a kernel with a running cell would go on without us

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -16,7 +17,6 @@ from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99, timed
 from tests.e2e.terminal import Terminal
-from tests.waiting import temporary_home
 
 _COLUMNS = range(6)
 _HUGE = 'del df, items, keys, text; huge = "a line of some length\\n" * (2_000_000_000 // 22)'
@@ -94,7 +94,7 @@ def rows() -> Iterator[Row]:
 
 def _echoes() -> Iterator[Row]:
     """Keys in the line of a filter, while a table of ten million rows is looked into."""
-    with temporary_home() as home:
+    with tempfile.TemporaryDirectory() as home:
         with Terminal(BARE, env={"HOME": home}) as terminal:
             terminal.wait("ready to type")
             echo = key_echo(terminal)

@@ -26,7 +26,6 @@ from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import text_of
-from tests.waiting import temporary_home
 
 MINIMAL = ["-m", "tests.benchmarks.minimal_mcp"]
 PRIVATE = ["-m", "mahtab_tui", "mcp"]
@@ -110,7 +109,7 @@ def session() -> Iterator[None]:
 
 def _key_echo() -> Row:
     """Keys on a screen in whose session agents are at work, beside the bare application while the same agents work."""
-    with temporary_home() as home:
+    with tempfile.TemporaryDirectory() as home:
         env, folder = {"HOME": home}, Path(home, "project")
         folder.mkdir()
         with Terminal([*OURS, "demo", "--approval", "auto"], cwd=folder, env=env) as terminal, Terminal(BARE, env=env) as bare:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 from tests.benchmarks.kernel import memory_mib
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import DEADLINE, Terminal
-from tests.waiting import end_waiting_kernels, temporary_home
 
 BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
 _SEARCHING = [sys.executable, "-m", "tests.benchmarks.searching_app"]
@@ -31,7 +31,7 @@ _ANSWER = "Some **words** of a longer answer, with `code` and more of it.\n\n- a
 
 def rows() -> Iterator[Row]:
     """First picture, key echo, memory of the host."""
-    with temporary_home() as home:
+    with tempfile.TemporaryDirectory() as home:
         env = {"HOME": home}
         # By turns: the machine's own speed changes within seconds.
         pairs = [(_first_picture(BARE, "ready to type", env), _first_picture([*OURS, "demo"], "mahtab", env)) for _ in range(_STARTS)]
@@ -81,7 +81,6 @@ def _echo_row(load: str, code: str, argv: list[str], env: dict[str, str], baseli
             terminal.wait("busy")
         terminal.drawn = False  # drawing what it shows would be counted as the program's time
         echo = key_echo(terminal)
-    end_waiting_kernels(Path(env["HOME"]))  # a cell that runs would go on beside the next load
     return Row(f"key echo, {load}", median(echo), "ms", "median <= 1.5 x, p99 <= 50 ms", baseline, f"p99 {p99(echo):.0f} ms")
 
 
