@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .frames import CONNECTION_LOST, MAX_FRAME, TOKEN_SIZE, Frame, FrameError, FrameReader, encode
 from .interrupts import Interrupts
-from .stdlib import late_import
+from .stdlib import importing_from, late_import
 
 if TYPE_CHECKING:
     from .holding.beside import Beside
@@ -268,16 +268,14 @@ class Control:
 
 def _installed(frame: Frame) -> bool:
     """Whether a module can be imported from elsewhere than the working directory; imported at once where that is wanted."""
-    path, here = sys.path[:], working_directory()
-    sys.path[:] = [each for each in path if each not in ("", ".", here)]
+    here = working_directory()
     try:
-        if not frame["load"]:
-            return late_import("importlib.util").find_spec(frame["module"]) is not None
-        late_import("importlib").import_module(frame["module"])
+        with importing_from([each for each in sys.path if each not in ("", ".", here)]):
+            if not frame["load"]:
+                return late_import("importlib.util").find_spec(frame["module"]) is not None
+            late_import("importlib").import_module(frame["module"])
     except Exception:  # a package that is broken, which the cell that needs it will tell
         return False
-    finally:
-        sys.path[:] = path
     return True
 
 

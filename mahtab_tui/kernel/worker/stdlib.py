@@ -15,7 +15,25 @@ from typing import Any
 _PATH = [entry for entry in sys.path if entry]
 """`sys.path` while the worker was loaded, without the working directory and PYTHONPATH."""
 
-_ONE_AT_A_TIME = threading.RLock()
+
+class _PathOfThread(threading.local):
+    """A finder that lets one thread import from folders of its own. `sys.path` itself stays as it is, because cells use it at the same time."""
+
+    path: list[str] | None = None
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Find a module that is in no package; raises `ModuleNotFoundError`, so that `sys.path` is not searched afterwards."""
+        if self.path is None or path is not None:
+            return None
+        for finder in list(sys.meta_path):
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, self.path if finder is importlib.machinery.PathFinder else None, target)
+                if spec is not None:
+                    return spec
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+_FINDER = _PathOfThread()
 
 
 def late_import(name: str) -> ModuleType:
@@ -23,7 +41,7 @@ def late_import(name: str) -> ModuleType:
     loaded = sys.modules.get(name)
     if loaded is not None and not getattr(getattr(loaded, "__spec__", None), "_initializing", False):  # another thread may still be loading it
         return loaded
-    with _our_path():
+    with importing_from(_PATH):
         return importlib.import_module(name)
 
 
@@ -33,7 +51,7 @@ def load_package(name: str, folder: str) -> ModuleType:
     if known is not None:
         return known
     util = late_import("importlib.util")
-    with _our_path():
+    with importing_from(_PATH):
         spec: Any = util.spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
         package: ModuleType = util.module_from_spec(spec)
         sys.modules[name] = package
@@ -46,14 +64,15 @@ def load_package(name: str, folder: str) -> ModuleType:
 
 
 @contextmanager
-def _our_path() -> Iterator[None]:
-    with _ONE_AT_A_TIME:  # a second thread would take our `sys.path` for the user's
-        path = sys.path
-        sys.path = list(_PATH)
-        try:
-            yield
-        finally:
-            sys.path = path
+def importing_from(path: list[str]) -> Iterator[None]:
+    """Take modules from these folders, instead of those in `sys.path`, on this thread."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)  # it stays: if it was removed, a thread that is going through the list would skip a finder
+    before, _FINDER.path = _FINDER.path, path
+    try:
+        yield
+    finally:
+        _FINDER.path = before
 
 
 def is_ours(name: str) -> bool:
