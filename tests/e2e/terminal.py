@@ -216,6 +216,9 @@ class Terminal:
             self.pump()
             if time.monotonic() > deadline:
                 raise AssertionError(f"The program has not ended. The screen:\n{self.text}")
+        until = time.monotonic() + 0.5  # what it has written last; a process that it leaves may keep the terminal open
+        while time.monotonic() < until and self.pump():
+            pass
         assert self.exit_code is not None
         return self.exit_code
 

@@ -107,7 +107,7 @@ def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start:
     screen.send("\x1bi")
     screen.wait(r"◈ /python \.venv")
     screen.press("enter")
-    screen.wait(r"\.venv/bin/python \(Python 3\.\S+\) now")
+    screen.wait(r"venv/bin/python\s+\(Python\s+3\.\S+\)\s+now")
 
 
 @pytest.mark.parametrize("module", ["pandas", "csv"])

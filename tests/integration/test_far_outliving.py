@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -86,6 +89,21 @@ def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
     with pytest.raises(NotThere, match=r"the kernel (has ended meanwhile|is not there any more)"):
         stations.attach(the_note(), no_answer)
     stations.stop(the_note(), no_answer)
+
+
+def test_a_station_that_ends_while_a_wire_comes_is_not_there(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s.sock"))
+    listener.listen(1)
+    code = "import sys; from mahtab_tui.kernel.worker.far.relay import main; main('', sys.argv[1])"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+        assert relay.stdin is not None
+        assert relay.stdout is not None
+        relay.stdin.write(b'{"session": "s", "token": "t"}\n')
+        relay.stdin.flush()
+        assert select.select([listener], [], [], 60)[0]
+        listener.close()
+        assert json.loads(relay.stdout.readline()) == {"error": "the kernel is not there any more"}
 
 
 def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road) -> None:

@@ -7,13 +7,14 @@ import os
 import sys
 import zoneinfo
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox
 from mahtab_tui.sandbox.process import ProcessSandboxes
 from mahtab_tui.sandbox.text import Document, Text
-from tests.integration.sandboxes import RecordingNode, never, printed, run
+from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -216,7 +217,16 @@ async def test_an_interrupt_right_at_the_beginning_stops_the_code_too(sandbox: S
 
 
 async def test_a_thread_that_still_waits_for_a_call_hears_that_the_turn_is_over(sandbox: Sandbox, node: RecordingNode) -> None:
-    node.answer = never
+    asked = asyncio.Event()
+
+    async def answer(name: str, args: dict[str, Any]) -> Any:
+        if args["query"] == "q":
+            asked.set()
+            await never(name, args)
+        await asked.wait()
+        return await echo(name, args)
+
+    node.answer = answer
     code = """
 import threading
 heard = []
@@ -225,7 +235,7 @@ def ask():
     except Exception as error: heard.append(str(error))
 thread = threading.Thread(target=ask, daemon=True)
 thread.start()
-print('go')
+llm('answered once the thread has asked')
 """
     await run(sandbox, code)
     assert await printed(sandbox, "thread.join()\nheard") == "['the turn is over']\n"

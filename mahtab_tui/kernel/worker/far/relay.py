@@ -13,6 +13,7 @@ from .link import PIECE
 
 _ONE_LINE = 65_536
 """Bytes of the host's first line at most."""
+_GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
 def main(place: str, above: str) -> None:
@@ -31,12 +32,13 @@ def main(place: str, above: str) -> None:
         station = _start(name, place, asked)
     else:
         station = socket.socket(socket.AF_UNIX)
-        try:
+    try:
+        if "start" not in asked:
             station.connect(name)
-        except OSError:
-            os.write(1, b'{"error": "the kernel is not there any more"}\n')
-            return
-    station.sendall(json.dumps({key: asked[key] for key in asked if key not in ("start", "session")}).encode() + b"\n")
+        station.sendall(json.dumps({key: asked[key] for key in asked if key not in ("start", "session")}).encode() + b"\n")
+    except OSError:
+        os.write(1, _GONE)
+        return
     _copy(station)
 
 
@@ -89,8 +91,8 @@ def _line(descriptor: int) -> bytes:
 
 
 def _copy(station: socket.socket) -> None:
-    """Copy until one side ends."""
-    inside = station.fileno()
+    """Copy until one side ends. A station that ends before it answers is said to be gone."""
+    inside, answered = station.fileno(), False
     poll = select.poll()
     poll.register(0, select.POLLIN)
     poll.register(inside, select.POLLIN)
@@ -100,8 +102,11 @@ def _copy(station: socket.socket) -> None:
                 data = os.read(descriptor, PIECE)
                 if not data:
                     return
+                answered = answered or descriptor == inside
                 view = memoryview(data)
                 while view:
                     view = view[os.write(1 if descriptor == inside else inside, view) :]
             except OSError:
+                if descriptor == inside and not answered:
+                    os.write(1, _GONE)
                 return
