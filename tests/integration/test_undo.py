@@ -76,6 +76,21 @@ def test_an_object_that_only_the_changed_one_held_comes_back(cells: Cells) -> No
     assert cells.text("v[0], v[1].x is v[0]['k']") == "({'k': [1, 2]}, True)\n"
 
 
+def test_what_takes_the_address_of_a_value_that_is_gone_is_not_taken_for_it(cells: Cells) -> None:
+    """So many objects cannot all be kept alive, and new ones get the addresses of those that were dropped."""
+    cells.text(
+        "import datetime, decimal, fractions, pathlib, re, uuid\n"
+        "makers = [decimal.Decimal, fractions.Fraction, datetime.date.fromordinal, datetime.timedelta, lambda n: uuid.UUID(int=n), range,"
+        " lambda n: pathlib.Path(str(n)), lambda n: re.compile(str(n)),"
+        " lambda n: datetime.time(n % 24, n // 24 % 60, n % 60), lambda n: datetime.datetime.fromtimestamp(n, datetime.timezone.utc)]\n"
+        "v = [[make(n) for n in range(1, 1001)] for make in makers]"
+    )
+    before = cells.text("repr(v)")
+    cells.text("for values, make in zip(v, makers):\n    del values[500:]\n    values += [make(n) for n in range(2001, 2501)]")
+    assert cells.kernel.undo(cells.number).exact
+    assert cells.text("repr(v)") == before
+
+
 def test_undo_of_an_earlier_cell_undoes_the_later_ones_too(cells: Cells) -> None:
     cells.text("v = [1]; n = 1")
     first = cells.number + 1

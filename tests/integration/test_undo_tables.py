@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.worker.undo.carrying import packed, unpacked
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.undoing import kinds, undone
 
 pytest.importorskip("numpy")
-pytest.importorskip("pandas")
+pandas = pytest.importorskip("pandas")
 
 pytestmark = pytest.mark.xdist_group("undo of tables")
 
@@ -84,3 +85,24 @@ def test_a_frame_works_as_before_after_undo(cells: Cells) -> None:
 def test_reading_a_frame_is_no_change(cells: Cells) -> None:
     done = undone(cells, "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})", "x = v.loc[1], v['a'].sum(), v.describe()")
     assert kinds(done) == {"x": "deleted"}
+
+
+def test_values_of_libraries_that_take_the_address_of_one_that_is_gone_are_not_taken_for_it(cells: Cells) -> None:
+    cells.text(
+        "import numpy as np, pandas as pd\n"
+        "makers = [pd.Timestamp, pd.Timedelta, lambda n: pd.Period(ordinal=n, freq='D'), np.float64, lambda n: np.datetime64(n, 's'), np.str_,"
+        " lambda n: np.dtype([(f'f{n}', int)])]\n"
+        "v = [[make(n) for n in range(1, 1001)] for make in makers]"
+    )
+    before = cells.text("repr(v)")
+    cells.text("for values, make in zip(v, makers):\n    del values[500:]\n    values += [make(n) for n in range(2001, 2501)]")
+    assert cells.kernel.undo(cells.number).exact
+    assert cells.text("repr(v)") == before
+
+
+def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
+    namespace: dict[str, object] = {}
+    manager = pandas.DataFrame({"a": [1, 2], "b": [3, 4], "c": [0.5, 1.5]})._mgr
+    places = [block.mgr_locs for block in manager.blocks]
+    again = unpacked(packed(places, set(), namespace), dict[int, object]().__getitem__, namespace)
+    assert [place.indexer for place in again] == [place.indexer for place in places]

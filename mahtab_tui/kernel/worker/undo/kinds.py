@@ -11,34 +11,15 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..statics import MISSING, address_of, class_dict, descends, is_class, loaded, module_of, mro_of, own_dict
 from ..stdlib import late_import
+from .fixed import FixedKinds
 from .guarded import guarded, sign_of
 from .own_modules import own_modules
 from .part import ATOMS, Apply, Part, Values
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
 from .tables import special_parts
 
-_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
 _UNCHANGING = ("pyarrow", "polars", "duckdb", "_duckdb", "weakref", "torch")
 """Packages and modules of classes whose objects are compared by identity alone."""
-
-
-_FIXED: dict[str, tuple[str, ...]] = {
-    "pathlib": ("PosixPath", "PurePosixPath", "PureWindowsPath"),
-    "decimal": ("Decimal",),
-    "fractions": ("Fraction",),
-    "datetime": ("datetime", "date", "time", "timedelta", "timezone"),
-    "uuid": ("UUID",),
-    "re": ("Pattern", "Match"),
-    "builtins": ("range",),
-    "pandas": ("Timestamp", "Timedelta", "Period"),
-    "pandas._libs.internals": ("BlockValuesRefs", "BlockPlacement"),
-    "polars.dataframe.frame": ("PyDataFrame",),
-    "polars.series.series": ("PySeries",),
-    "polars.lazyframe.frame": ("PyLazyFrame",),
-    "polars.expr.expr": ("PyExpr",),
-    "numpy": ("ufunc",),
-}
-"""Classes whose objects never change, or whose changes are told by the objects that hold them, by module."""
 _BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset, bytearray, range)))
 
 
@@ -138,7 +119,7 @@ class Kinds:
         self._modules = own_modules()
         self._globals = {address_of(namespace), *(address_of(own_dict(module)) for module in self._modules.values())}
         self._special = tuple(special_parts())
-        self._fixed = frozenset(address_of(loaded(module, name)) for module, names in _FIXED.items() for name in names)
+        self._fixed = FixedKinds()
         self._known: dict[int, Kind] = {}
 
     def kind(self, value: Any) -> Kind:
@@ -184,8 +165,9 @@ class Kinds:
         return [*((f"module {name}", module) for name, module in self._modules.items()), *of_libraries]
 
     def _parts_of(self, cls: type) -> tuple[Part, ...]:
-        if self._is_fixed(cls):
-            return ()
+        fixed = self._fixed.parts(cls)
+        if fixed is not None:
+            return fixed
         kind = guarded(cls)
         if kind is not None:
             return (sign_of(cls, kind),)
@@ -203,14 +185,9 @@ class Kinds:
 
     def _is_known(self, cls: type, parts: tuple[Part, ...]) -> bool:
         """Whether the parts, or which object it is, tell all of an object's state."""
-        if self._is_fixed(cls):
+        if self._fixed.parts(cls) is not None:
             return True
         kind = guarded(cls)
         if kind is not None:
             return kind.tells
         return bool(parts) or _by_identity(cls) or all(base is object or _made_in_python(base) for base in mro_of(cls))
-
-    def _is_fixed(self, cls: type) -> bool:
-        """Whether its objects never change."""
-        scalar = descends(cls, loaded("numpy", "generic")) and not descends(cls, loaded("numpy", "void"))
-        return scalar or address_of(cls) in self._fixed or any(descends(cls, base) for base in (*_NEVER, loaded("numpy", "dtype")))

@@ -30,6 +30,8 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
         return _array_parts(thing)
     if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
         return _refs, ([block for block in (found() for found in thing.referenced_blocks) if block is not None],)
+    if cls is loaded("pandas._libs.internals", "BlockPlacement"):
+        return cls, (thing.indexer,)
     return NotImplemented
 
 

@@ -1,0 +1,73 @@
+"""What objects that never change are compared by. Their addresses are not enough, because another object may have taken the address of one that is gone."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Callable
+
+from ..statics import MISSING, address_of, descends, loaded
+from .part import Part, Values
+
+
+def _reduced(value: Any) -> Values:
+    return list(value.__reduce_ex__(4)[1])
+
+
+def _match(value: Any) -> Values:
+    return [value.re, value.string, *(place for span in value.regs for place in span)]
+
+
+def _placement(value: Any) -> Values:
+    rows = value.indexer
+    return [rows.start, rows.stop, rows.step] if type(rows) is slice else [rows.tobytes()]
+
+
+def _scalar(value: Any) -> Values:
+    generic = loaded("numpy", "generic")
+    return [generic.tobytes(value), generic.dtype.__get__(value).str]
+
+
+_READERS: tuple[tuple[str, str, Callable[[Any], Values]], ...] = (
+    ("pathlib", "PosixPath PurePosixPath PureWindowsPath", lambda value: [str(value)]),
+    ("decimal", "Decimal", lambda value: [str(value)]),
+    ("fractions", "Fraction", lambda value: [value.numerator, value.denominator]),
+    ("datetime", "datetime date time timedelta timezone", _reduced),
+    ("uuid", "UUID", lambda value: [value.int]),
+    ("re", "Pattern", lambda value: [value.pattern, value.flags]),
+    ("re", "Match", _match),
+    ("builtins", "range", lambda value: [value.start, value.stop, value.step]),
+    ("pandas", "Timestamp", lambda value: [value._value, value.unit, value.tzinfo]),
+    ("pandas", "Timedelta", lambda value: [value._value, value.unit]),
+    ("pandas", "Period", lambda value: [value.ordinal, value.freqstr]),
+    ("pandas._libs.internals", "BlockPlacement", _placement),
+)
+_BY_IDENTITY = (
+    ("pandas._libs.internals", "BlockValuesRefs"),
+    ("polars.dataframe.frame", "PyDataFrame"),
+    ("polars.series.series", "PySeries"),
+    ("polars.lazyframe.frame", "PyLazyFrame"),
+    ("polars.expr.expr", "PyExpr"),
+    ("numpy", "ufunc"),
+)
+"""Classes whose objects never change, or whose changes are told by the objects that hold them."""
+_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
+_SCALAR = Part("value", _scalar, None)
+_DTYPE = Part("value", lambda value: [str(value)], None)
+
+
+class FixedKinds:
+    """Which classes have objects that never change, as far as their modules are loaded."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Part, ...]] = {address_of(loaded(*each)): () for each in _BY_IDENTITY}
+        for module, names, read in _READERS:
+            self._parts.update((address_of(loaded(module, name)), (Part("value", read, None),)) for name in names.split())
+        self._parts.pop(address_of(MISSING), None)
+
+    def parts(self, cls: type) -> tuple[Part, ...] | None:
+        """Return what tells an object of such a class from another; None for other classes."""
+        if descends(cls, loaded("numpy", "generic")) and not descends(cls, loaded("numpy", "void")):
+            return (_SCALAR,)
+        if descends(cls, loaded("numpy", "dtype")):
+            return (_DTYPE,)
+        return () if any(descends(cls, base) for base in _NEVER) else self._parts.get(address_of(cls))
