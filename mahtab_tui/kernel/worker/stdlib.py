@@ -19,6 +19,8 @@ _PATH = [entry for entry in sys.path if entry]
 class _PathOfThread(threading.local):
     """A finder that lets one thread import from folders of its own. `sys.path` itself stays as it is, because cells use it at the same time."""
 
+    name = __name__.partition(".")[0]
+    """Our package: the finder leaves a kernel of Jupyter's with it."""
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
