@@ -112,11 +112,12 @@ def code_cell(cell: Cell, selected: Selected) -> Node:
     """Return a cell that ran: its type, source, number and outputs."""
     if selected.is_private(cell):
         return {"cell_type": "code", "source": _LEFT_OUT, "execution_count": None, "outputs": []}
-    outputs = [_output(output, cell.number) for output in selected.outputs(cell)]
-    return {"cell_type": "code", "source": cell.code, "execution_count": cell.number, "outputs": outputs}
+    number = cell.number if cell.number >= 0 else None  # of a session from elsewhere, or a damaged one; notebooks count from 0
+    outputs = [_output(output, number) for output in selected.outputs(cell)]
+    return {"cell_type": "code", "source": cell.code, "execution_count": number, "outputs": outputs}
 
 
-def _output(output: Output, number: int) -> Node:
+def _output(output: Output, number: int | None) -> Node:
     if output.kind == "value":
         return {"output_type": "execute_result", "data": _bundle(output), "metadata": {}, "execution_count": number}
     if output.kind == "traceback":

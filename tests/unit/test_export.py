@@ -81,6 +81,11 @@ def test_a_notebook_has_outputs_as_bundles_and_says_who_wrote_what() -> None:
     assert made.metadata.mahtab.title == "What is **x**?"
 
 
+def test_a_number_that_no_notebook_counts_is_left_out() -> None:
+    [made] = notebook_of(chosen(cell(-1, "x = 4\nx", ("value", "4\n")))).cells
+    assert (made.execution_count, made.outputs[0].execution_count, made.source) == (None, None, "x = 4\nx")
+
+
 def test_the_same_session_is_the_same_notebook() -> None:
     assert rendered(chosen(), ".ipynb") == rendered(chosen(), ".ipynb")
 
