@@ -24,6 +24,8 @@ class SearchRows:
         """Cells between the margins."""
         self._view = view
         self._clock = clock
+        self._empty: list[list[Span]] = []
+        """The rows while there is no search; none before the pane has a size."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self.width = max(10, width - 2 * RowsView.margin)
