@@ -355,6 +355,8 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
                 "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
                 (copy, now, now, session),
             )
+            if before is None:  # a beginning may lack the question from which the title is
+                connection.execute("insert or ignore into digest (session, title) select ?, title from digest where session = ?", (copy, session))
 
 
 def start_of_cell(path: Path, session: str, cell: int) -> int | None:

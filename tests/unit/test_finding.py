@@ -270,6 +270,16 @@ def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
     assert sorted(found(path, "apples")) == ["copy", "s"]
 
 
+def test_a_copy_has_the_title_and_a_beginning_its_own(path: Path) -> None:
+    save(path, "s", question("apples"), question("pears", 2))
+    rename_session(path, "s", "The harvest")
+    fork_session(path, "s", "copy")
+    fork_session(path, "s", "part", before=2)
+    catch_up(path, 60.0)
+    assert {row.id: row.title for row in list_sessions(path)} == {"s": "The harvest", "copy": "The harvest", "part": "apples"}
+    assert found(path, "harvest") == ["copy", "s"]
+
+
 def test_cells_that_use_a_private_variable_are_neither_found_nor_previewed(path: Path) -> None:
     private = records.Private(name="salaries", private=True, cells=(1,), time=5.0)
     save(
