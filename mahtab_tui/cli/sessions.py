@@ -132,7 +132,7 @@ def replay(
     from mahtab_tui.cli.found_sessions import play
 
     if not 0 < speed < 1e6:
-        fail("--speed must be more than 0.")
+        fail("--speed must be more than 0 and less than 1,000,000.")
     need_folder()
     play(what, speed)
 

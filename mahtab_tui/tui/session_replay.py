@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import AssistantChat, AssistantChatStream, Record, UserReplOut
+from mahtab_tui.bus.records import AssistantChat, AssistantChatStream, Kernel, Namespace, Record, UserReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.splitter import AnswerSplitter
 from mahtab_tui.search.control import NoControl
@@ -59,6 +59,14 @@ def _pieces(answer: AssistantChat) -> Iterator[Record]:
             yield stream.changed(text=text, kind="code" if kind == "code" else "chat", block=block)
 
 
+def emptied_at_the_end(records: Sequence[Record]) -> Record | None:
+    """Return the record that takes the variables away because the program ended; its user did not see that."""
+    match records[-2:]:
+        case [Kernel(state="dead"), Namespace(fresh=True, changes=()) as last]:
+            return last
+    return None
+
+
 class SessionReplayApp(TerminalApp[int]):
     """Shows transcript, namespace and searches of a session, at a pace that the user changes."""
 
@@ -88,6 +96,7 @@ class SessionReplayApp(TerminalApp[int]):
         """How many records of the session are shown."""
         self.takes_over = False
         """Whether the user goes on from what is shown."""
+        self._emptied = emptied_at_the_end(records)
         self._title = plain(one_line(title))
         self._count = len(records)
         self._keymap_given = keymap or {}
@@ -129,7 +138,7 @@ class SessionReplayApp(TerminalApp[int]):
         now = time.time()  # what runs has run since it came up, however long ago that was
         self.shown += sum(record.tag not in tags.STREAMS for record in records)
         self._transcript.fold([record.changed(time=now) for record in records])
-        self._namespace.fold(records)
+        self._namespace.fold([record for record in records if record is not self._emptied])
         self._searches.fold(records)
         if self._searches.searched and not self._searches.display:
             self._searches.display = True

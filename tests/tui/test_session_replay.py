@@ -137,6 +137,38 @@ async def test_a_search_is_shown_as_its_tree() -> None:
         assert tree.trees["t1"].finished
 
 
+async def test_the_variables_stay_when_the_program_ends() -> None:
+    made_one = records.Namespace(cell=1, changes=(records.Change("harvest", "added", "int", "1"),), time=1.0)
+    left = [records.Kernel(state="dead", time=2.0), records.Namespace(fresh=True, cell=1, time=2.0)]
+    app = SessionReplayApp("A title", [made_one, *left], speed=64)
+    async with app.run_test(size=(120, 35)) as pilot:
+        await until(pilot, lambda: "ended · 3 of 3" in head(app))
+        assert app.query_one(NamespacePane).has("harvest")
+    app = SessionReplayApp("A title", [made_one, *left, records.Notice("A new kernel.", time=3.0)], speed=64)
+    async with app.run_test(size=(120, 35)) as pilot:
+        await until(pilot, lambda: "ended · 4 of 4" in head(app))
+        assert not app.query_one(NamespacePane).has("harvest")
+
+
+async def test_keys_that_need_a_kernel_are_not_offered() -> None:
+    app = SessionReplayApp("A title", session())
+    async with app.run_test(size=(120, 35)) as pilot:
+        app.query_one(NamespacePane).focus()
+        await pilot.pause()
+        offered = {active.binding.description for active in app.screen.active_bindings.values()}
+        assert {"Filter", "Pause", "Step", "Take over"} <= offered
+        assert not offered & {"Look inside", "Rename", "Private", "Delete", "Copy name"}
+
+
+async def test_keys_of_a_pane_that_has_no_room_do_nothing() -> None:
+    app = SessionReplayApp("A title", stored(*story(), *done()))
+    async with app.run_test(size=(30, 8)) as pilot:
+        await pilot.press(">")
+        await until(pilot, lambda: "ended" in head(app))
+        app.query_one(SearchTreePane).focus()
+        await pilot.press("end", "home", "pagedown", "up")
+
+
 async def test_a_cell_that_never_ended_is_cut_off_at_the_end() -> None:
     app = SessionReplayApp("A title", [records.UserReplIn("sleep()", cell=1, party="you", time=1.0)])
     async with app.run_test(size=(80, 24)) as pilot:

@@ -22,7 +22,8 @@ FADE_STEPS = 5
 PRIVATE = "⊘"
 """Stands before the name of a private variable."""
 
-_EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
+_EMPTY = "Variables show here as they are made: type, size, and who made or changed them."
+_OPENS = " Enter looks inside."
 _NO_CHANGES = "Shows what a cell of the model adds, changes and deletes."
 
 _LOOKED_AT = 200
@@ -68,10 +69,12 @@ class Columns(NamedTuple):
 class NamespaceRows:
     """A `RowSource` with a row for each variable, or a sentence if there are none."""
 
-    def __init__(self, names: VariableRows) -> None:
+    def __init__(self, names: VariableRows, *, opens: bool = True) -> None:
+        """opens: whether Enter looks inside a variable."""
         self.ground = Color(0, 0, 0)
         """The pane's background, to which highlighted rows fade."""
         self._names = names
+        self._opens = opens
         self._columns = Columns.of([], 40)
         self._sentence: list[str] = []
 
@@ -132,7 +135,7 @@ class NamespaceRows:
             return f"{by} has changed no variable." if by else _NO_CHANGES
         if names.hidden:
             return f"Only modules, functions or names with _{' contain this' if names.filter else ''}. Ctrl+T shows them."
-        return _EMPTY
+        return _EMPTY + _OPENS * self._opens
 
     def title(self, filtering: bool, focused: bool) -> Row:
         """Draw the title with filter and order. filtering: whether typing filters."""

@@ -19,6 +19,8 @@ from mahtab_tui.tui.port import NamespacePort
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 
+_OF_PORT = ("open", "rename", "mark_private", "delete", "copy_name")
+
 
 class NamespacePane(RowsView, can_focus=True):
     """Shows every variable in a line. Enter opens one; Ctrl+F filters while typing."""
@@ -34,7 +36,7 @@ class NamespacePane(RowsView, can_focus=True):
         """port: None if the user can only read the list."""
         self._port = port
         self._rows = VariableRows()
-        self._drawn = NamespaceRows(self._rows)
+        self._drawn = NamespaceRows(self._rows, opens=port is not None)
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
@@ -86,6 +88,10 @@ class NamespacePane(RowsView, can_focus=True):
         return super().marked_row if self._rows.shown else -1
 
     # Actions
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where the list can only be read, keys that do more are none."""
+        return (self._port is not None or action not in _OF_PORT) and super().check_action(action, parameters)
 
     def action_filter(self) -> None:
         """Filter by what is typed next."""
