@@ -73,7 +73,16 @@ def export(session: Session, order: ExportOrder) -> None:
 
 
 def export_session(row: SessionRow, path: Path) -> None:
-    """Export a saved session. Raises `StoreError`, `NothingToExport`, `FileExistsError` with a sentence, `OSError`."""
+    """Export a saved session. Raises `StoreError`, `NothingToExport` or `FileExistsError`, each with a sentence."""
+    try:
+        _export_saved(row, path)
+    except FileExistsError:
+        raise
+    except OSError as error:  # which may name the draft that would have become the file
+        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _export_saved(row: SessionRow, path: Path) -> None:
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_file import write_session
     from mahtab_tui.store.sqlite import ALL, load_records

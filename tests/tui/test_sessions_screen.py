@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -12,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.claim import claim
+from mahtab_tui.store.finding import Found, find_sessions
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.session_file import opened_session
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
@@ -120,6 +123,36 @@ async def test_enter_resumes_what_was_typed_even_before_the_list_shows_it() -> N
         assert pilot.app.screen is not screen
 
 
+@pytest.mark.parametrize("key", ["f2", "f8"])
+async def test_a_key_waits_until_the_list_shows_what_was_typed(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pressed = threading.Event()
+
+    def find_later(*asked: Any, **limits: Any) -> Found:
+        assert pressed.wait(30)
+        return find_sessions(*asked, **limits)
+
+    monkeypatch.setattr("mahtab_tui.tui.screens.sessions.screen.find_sessions", find_later)
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, _ = await opened(pilot)
+        await write(pilot, "revenue")
+        await pilot.press(key)
+        assert (pilot.app.screen, len(shown(screen))) == (screen, 3)
+        pressed.set()
+        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt | Confirm))
+        assert shown(screen) == ["2"]
+
+
+async def test_enter_with_nothing_found_resumes_nothing_later() -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot)
+        await write(pilot, "elsewhere")
+        await until(pilot, lambda: shown(screen) == [])
+        await pilot.press("enter", "ctrl+t")
+        await until(pilot, lambda: shown(screen) == ["4"])
+        await pilot.pause()
+        assert (answers, pilot.app.screen) == ([], screen)
+
+
 async def test_the_present_session_one_that_is_open_and_any_from_an_unsaved_screen_are_not_resumed() -> None:
     own = claim("2b2b2b2b")
     assert own is not None
@@ -160,7 +193,7 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
             ("report.md", "Exported into"),
             ("report.md", "is there already"),
             ("report.txt", "ending says"),
-            ("no/x.md", "No such file"),
+            ("no/x.md", f"{tmp_path}/no/x.md cannot be written: No such file"),
         ):
             await pilot.press("f6")
             await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))

@@ -48,6 +48,7 @@ SHOWN = 100
 _WIDE = 70
 """Columns from which on a line says more than the day and the title."""
 _HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
+_TYPE = "type to search · Tab reads · Esc leaves"
 _PAUSE = 0.05
 """Seconds without a key after which a search begins."""
 _CATCH_UP = 0.2
@@ -107,7 +108,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         """present: the session that is open; empty if it is not saved. may_leave: why no other session can be opened; empty if it can."""
         super().__init__()
         self._preview = Preview()
-        self.listing = Listing(self, "Sessions", _HINT, "type to search", beside=self._preview)
+        self.listing = Listing(self, "Sessions", _HINT, _TYPE, beside=self._preview)
         self._database = database
         self._present = present
         self._project = project
@@ -117,8 +118,8 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self._waiting: frozenset[str] = frozenset()
         self._behind = 1
         """How many sessions are not in the index, as far as is known. Only the thread that searches changes it, while it runs."""
-        self._taken_early = False
-        """Whether Enter waits for the list to show what was typed."""
+        self._early: Callable[[], None] | None = None
+        """What a key does that waits for the list to show what was typed."""
         self._finder = NewestOnly(self._find, "sessions", _PAUSE)
         self._reader = NewestOnly(self._read, "session-preview", _PAUSE)
         self._shown: tuple[str, str] = "", ""
@@ -140,7 +141,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         return Question(self.listing.typed.strip(), None if self._all else self._project)
 
     def find(self) -> None:
-        self._taken_early = False
+        self._early = None
         self._finder.ask(self._question)
 
     # On threads
@@ -184,10 +185,9 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self.listing.count(self._count(answer))
         if answer.problem or answer.found.note:
             self.listing.say(answer.problem or answer.found.note)
-        if self._taken_early:
-            self._taken_early = False
-            if self.listing.chosen is not None:
-                self.take()
+        act, self._early = self._early, None
+        if act is not None:
+            act()
         elif self._behind:
             self._finder.ask(answer.question)
 
@@ -240,7 +240,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
     # Actions
 
     def action_scope(self) -> None:
-        self._all = not self._all
+        self._all, self._early = not self._all, None
         self.listing.count("looking…")
         self._finder.ask(self._question, at_once=True)
 
@@ -248,8 +248,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self.take()
 
     def take(self) -> None:
-        if (hit := self._chosen()) is None:
-            self._taken_early = True
+        if (hit := self._chosen(self.take)) is None:
             return
         holder = self._holder(hit)
         if hit.session.id == self._present:
@@ -260,7 +259,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
             self._go_to(hit.session.id)
 
     def action_rename(self) -> None:
-        if (hit := self._chosen()) is None:
+        if (hit := self._chosen(self.action_rename)) is None:
             return
 
         def named(title: str | None) -> None:
@@ -271,7 +270,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self.app.push_screen(Prompt("Title of the session", hit.session.heading), named)
 
     def action_delete(self) -> None:
-        if (hit := self._chosen()) is None:
+        if (hit := self._chosen(self.action_delete)) is None:
             return
         if hit.session.id == self._present:
             self.listing.say("You are in this session: leave it before you delete it.")
@@ -286,7 +285,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
 
     def action_fork(self) -> None:
         """Copy the session; while the preview has the focus, its beginning before the marked entry."""
-        if (hit := self._chosen()) is None:
+        if (hit := self._chosen(self.action_fork)) is None:
             return
         reading = self._preview.reading
         reads = reading is not None and reading.has_focus
@@ -302,7 +301,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self._do(copied, "")
 
     def action_export(self) -> None:
-        if (hit := self._chosen()) is None:
+        if (hit := self._chosen(self.action_export)) is None:
             return
 
         def named(file: str | None) -> None:
@@ -312,9 +311,12 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
 
         self.app.push_screen(Prompt("File to write: .ipynb, .py, .md, .html, or .jsonl.gz for all of it", f"{hit.session.id}.ipynb"), named)
 
-    def _chosen(self) -> Hit | None:
-        """The session at the cursor; None while the list does not yet show what was typed."""
-        return None if self._answer is None or self._answer.question != self._question else self.listing.chosen
+    def _chosen(self, act: Callable[[], None]) -> Hit | None:
+        """The session at the cursor; None if there is none, or while the list does not yet show what was typed: then `act` is called later."""
+        if self._answer is None or self._answer.question != self._question:
+            self._early = self._early or act
+            return None
+        return self.listing.chosen
 
     def _holder(self, hit: Hit) -> Holder | None:
         return None if self._answer is None else self._answer.open_now.get(hit.session.id)
