@@ -78,6 +78,14 @@ def test_texts_of_private_variables_and_secrets_are_not_exported(open_session: C
 
 
 @pytest.mark.parametrize(
+    ("name", "file"),
+    [("shop", "shop"), ("", "session"), ("../../x", "x"), ("/etc/x", "x"), ("~/x", "x"), ("~root", "root"), ("..", "session"), ("a/~b", "b")],
+)
+def test_a_session_with_any_name_is_exported_into_its_folder(name: str, file: str, project: Path) -> None:
+    assert order_of("", name, project).path == project / f"{file}.ipynb"
+
+
+@pytest.mark.parametrize(
     ("typed", "sentence"),
     [("a.txt", "ending"), ("a.py b.py", "Name one file"), ("x y", "Name one file"), ("1x", "ending")],
 )
