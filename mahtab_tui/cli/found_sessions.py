@@ -125,8 +125,10 @@ def read_file(file: Path) -> None:
         fail(str(error), 1)
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.", 1)
-    unknown = f" {made.unknown:,} that only a newer version knows are left out." if made.unknown else ""
-    say(f"Imported {made.records:,} records as the session {made.session}{f': {made.title}' if made.title else ''}.{unknown}")
+    unknown = f" Left out: {made.unknown:,} that only a newer version of mahtab-tui knows." if made.unknown else ""
+    say(
+        f"Imported {made.records:,} record{'s' * (made.records != 1)} as the session {made.session}{f': {made.title}' if made.title else ''}.{unknown}"
+    )
     say(f"mahtab-tui --resume {made.session} opens it; none of its variables came with it.")
 
 

@@ -21,6 +21,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.codec import FORMAT, InvalidRecord, as_json, from_json
 from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import encode
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.worker.frames import FrameError, check_bare
 from mahtab_tui.store.digest import RECORDS, title_of
@@ -91,11 +92,11 @@ def write_session(database: Path, row: SessionRow, file: Path, *, over: bool = F
     except BaseException:
         os.unlink(draft)
         raise
-    parts = [f"Exported {len(kept):,} records into {file}."]
+    parts = [f"Exported {len(kept):,} record{'s' * (len(kept) != 1)} into {file}."]
     if private:
         parts.append(f"Left out: {private:,} cell{'s' * (private > 1)} that use{'s' * (private == 1)} a private variable.")
     if page.unreadable:
-        parts.append(f"{page.unreadable:,} records cannot be read and are left out.")
+        parts.append(f"Left out: {page.unreadable:,} record{'s' * (page.unreadable > 1)} that cannot be read.")
     return " ".join(parts)
 
 
@@ -160,19 +161,19 @@ def _records(file: Path, values: Iterator[Any]) -> Iterator[Line]:
         try:
             record = from_json(value)
             if record is not None:
-                _check(record, value)
+                _check(record)
         except InvalidRecord as error:
             raise BadSessionFile(f"{file} is damaged: line {number:,} is not a record ({one_line(str(error))[:_NAME]}).") from None
         yield Line(number, record)
 
 
-def _check(record: Record, value: dict[str, Any]) -> None:
+def _check(record: Record) -> None:
     """Raise `InvalidRecord` for what no session keeps."""
     if not tags.ROUTES[record.tag].store:
         raise InvalidRecord(f"records of tag {record.tag} are not kept in sessions")
     if not _is_moment(record.time):
         raise InvalidRecord("its time is no date")
-    if not _is_small(value["attrs"]):
+    if not _is_small(encode(record)):  # not the value: what nobody reads may be nested deeper than Python goes
         raise InvalidRecord("a number is too large")
 
 

@@ -226,6 +226,12 @@ def test_what_only_a_newer_version_knows_is_counted_and_left_out(home: Path, tmp
     assert (made.records, made.unknown) == (2, 1)
 
 
+def test_what_nobody_reads_may_be_deep(home: Path, tmp_path: Path) -> None:
+    line = json.dumps(record(attrs={"turn": 1, "later": 0})).replace('"later": 0', '"later": ' + "[" * 480 + "]" * 480)
+    made = import_session(database(), packed(tmp_path / "deep.gz", header(), line.encode() + b"\n"), "/p")
+    assert loaded(made.session)[0] == records.UserChat("Hello", turn=1, time=5.0)
+
+
 def test_names_of_the_file_are_not_believed(home: Path, tmp_path: Path) -> None:
     save("abc", *SAID)
     file = packed(
