@@ -73,7 +73,8 @@ def print_hits(typed: str, project: Path | None, limit: int) -> None:
     if found.more:
         say("There are more: add words, or give a larger --limit.")
     if behind:
-        say(f"{behind:,} sessions are not in the index yet, so not all of what they hold was searched. Search again later.")
+        what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
+        say(f"{what} not in the index yet, so not all of what was said was searched. Search again later.")
     if found.note:
         say(found.note)
     if not found.hits:

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.claim import claim
 from mahtab_tui.store.finding import Found, find_sessions
@@ -275,3 +276,22 @@ async def test_a_file_that_cannot_be_read_is_a_sentence() -> None:
         screen = SessionsScreen(database(), "", HERE)
         pilot.app.push_screen(screen)
         await until(pilot, lambda: bool(screen.query(".listing-said")) and "was damaged" in text(screen))
+
+
+async def test_what_cannot_be_opened_is_not_said_to_be_empty_and_is_not_tried_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Path] = []
+
+    def fail(path: Path, seconds: float) -> int:
+        tried.append(path)
+        raise StoreError("It cannot be used.")
+
+    monkeypatch.setattr("mahtab_tui.tui.screens.sessions.screen.catch_up", fail)
+    async with ScreensApp().run_test(size=(80, 24)) as pilot:
+        screen = SessionsScreen(database(), "", HERE)
+        pilot.app.push_screen(screen)
+        await until(pilot, lambda: bool(screen.query(".listing-said")) and text(screen) == "It cannot be used.")
+        assert (text(screen, ".listing-count"), text(screen, ".listing-about")) == ("", "")
+        assert screen._finder._waiting is None
+        assert len(tried) == 1
+        await write(pilot, "month")
+        await until(pilot, lambda: len(tried) > 1)

@@ -188,13 +188,15 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         act, self._early = self._early, None
         if act is not None:
             act()
-        elif self._behind:
+        elif self._behind and not answer.problem:
             self._finder.ask(answer.question)
 
     def _count(self, answer: Answer) -> str:
         shown, scope = len(answer.found.hits), "in all folders" if self._all else "in this folder"
+        if answer.problem:
+            return ""
         if self._behind:
-            return f"{shown:,} found · {self._behind:,} sessions are still being read"
+            return f"{shown:,} found · {self._behind:,} {'session is' if self._behind == 1 else 'sessions are'} still being read"
         if wanted_words(answer.question.typed):
             return f"{'the newest ' if answer.found.more else ''}{shown:,} found {scope}"
         return f"the newest {shown:,} of {answer.count:,} {scope}" if answer.count > shown else f"{shown:,} {scope}"
@@ -215,7 +217,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         if row is None:
             self._shown = "", ""
             self._preview.show([])
-            return Content("" if self._answer is None else self._nothing())
+            return Content("" if self._answer is None or self._answer.problem else self._nothing())
         session = row.session
         wanted = row, self.listing.typed
         if self._shown != (session.id, self.listing.typed):
