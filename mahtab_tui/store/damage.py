@@ -27,6 +27,11 @@ def is_damage_of_index(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another program writes at the moment."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def file_identity(path: Path) -> tuple[int, int] | None:
     """Distinguishes a file from another one that replaced it; None if there is none."""
     try:

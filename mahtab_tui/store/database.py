@@ -18,6 +18,9 @@ SCHEMA = 2
 WAIT = 0.5
 """Seconds to wait for another program's write. Loggers wait with it, so it is short; failed writes are tried again."""
 
+PATIENCE = 30.0
+"""Seconds to wait for others where no logger waits, and giving up would leave half a session."""
+
 _TABLES = """
 create table if not exists session (
     id text primary key, name text not null, project text not null, started real not null, last real not null,
@@ -98,6 +101,22 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:  # a full disk has already ended it
             connection.execute("rollback")
         raise
+
+
+@contextlib.contextmanager
+def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
+    """Open the database for a session that is written in several transactions. If that fails, its records are deleted again.
+
+    Raises `StoreError`.
+    """
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        connection.execute(f"pragma busy_timeout = {1000 * PATIENCE:.0f}")
+        try:
+            yield connection
+        except BaseException:  # whatever has happened: nobody could see the records that are there
+            with contextlib.suppress(sqlite3.Error), transaction(connection):
+                connection.execute("delete from record where session = ?", (session,))
+            raise
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

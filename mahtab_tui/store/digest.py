@@ -21,7 +21,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.store.damage import is_damage_of_index
+from mahtab_tui.store.damage import is_busy, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
 from mahtab_tui.store.encoding import restored, stored
 from mahtab_tui.store.reading import readable_record
@@ -223,24 +223,32 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     after it, so that nothing else has to. Raises `StoreError`."""
     if not path.exists():
         return 0
-    ends_at = time.monotonic() + seconds
     with opened(path) as connection:
         if not make_index(connection):
             return 0
         waiting = behind(connection)
-        if waiting:
-            with transaction(connection):
-                connection.execute(_NUMBER)
-        while waiting and time.monotonic() < ends_at:
-            began = time.monotonic()
-            with transaction(connection):
-                there = connection.execute("select 1 from session where id = ?", waiting[:1]).fetchone()  # it may have been deleted meanwhile
-                more = there is not None and Digest(connection, waiting[0]).read_step()
-            if not more:
-                del waiting[0]
-            if pause:
-                time.sleep(pause * (time.monotonic() - began))
+        try:
+            _read_steps(connection, waiting, time.monotonic() + seconds, pause)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):  # else the rest follows at another time
+                raise
         return len(waiting)
+
+
+def _read_steps(connection: sqlite3.Connection, waiting: list[str], ends_at: float, pause: float) -> None:
+    """Read sessions, and remove them from those that wait."""
+    if waiting:
+        with transaction(connection):
+            connection.execute(_NUMBER)
+    while waiting and time.monotonic() < ends_at:
+        began = time.monotonic()
+        with transaction(connection):
+            there = connection.execute("select 1 from session where id = ?", waiting[:1]).fetchone()  # it may have been deleted meanwhile
+            more = there is not None and Digest(connection, waiting[0]).read_step()
+        if not more:
+            del waiting[0]
+        if pause:
+            time.sleep(pause * (time.monotonic() - began))
 
 
 @contextlib.contextmanager

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
-from mahtab_tui.store.database import as_sentences, connect, transaction
-from mahtab_tui.store.digest import catch_up, rename_session
+from mahtab_tui.store.database import new_session, transaction
+from mahtab_tui.store.digest import Digest, catch_up
 from mahtab_tui.store.encoding import as_json, stored
 from mahtab_tui.store.resume import new_id
 from mahtab_tui.store.session_file import Header, Line, opened_session
@@ -49,16 +50,14 @@ def import_session(database: Path, file: Path, project: str, *, limit: int | Non
         for _ in lines:  # a damaged file leaves no trace
             pass
     session = new_id()
-    with opened_session(file) as (header, lines), as_sentences(database), contextlib.closing(connect(database)) as connection:
-        try:
-            return _written(database, connection, session, project, header, _first(lines, limit))
-        except BaseException:  # whatever has happened: nobody could see the records that are there
-            with contextlib.suppress(sqlite3.Error), transaction(connection):
-                connection.execute("delete from record where session = ?", (session,))
-            raise
+    with opened_session(file) as (header, lines), new_session(database, session) as connection:
+        made = _written(connection, session, project, header, _first(lines, limit))
+    with contextlib.suppress(StoreError):
+        catch_up(database, _CATCH_UP)
+    return made
 
 
-def _written(database: Path, connection: sqlite3.Connection, session: str, project: str, header: Header, lines: Iterator[Line]) -> Imported:
+def _written(connection: sqlite3.Connection, session: str, project: str, header: Header, lines: Iterator[Line]) -> Imported:
     count = unknown = 0
     first = ""
     while step := list(itertools.islice(lines, _STEP)):
@@ -74,9 +73,8 @@ def _written(database: Path, connection: sqlite3.Connection, session: str, proje
         connection.execute(_INSERT, _row(session, records.Restore(IMPORTED, time=now)))
         row = (session, stored(header.name), stored(project), header.started or now, now, stored(first))
         connection.execute("insert into session (id, name, project, started, last, first) values (?, ?, ?, ?, ?, ?)", row)
-    if header.title:
-        rename_session(database, session, header.title)
-    catch_up(database, _CATCH_UP)
+        if header.title:
+            Digest(connection, session).rename(header.title)
     return Imported(session, header.title or first, count, unknown)
 
 

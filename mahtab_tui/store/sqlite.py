@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
 from mahtab_tui.store.damage import file_identity, is_damage_of_index
-from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.database import as_sentences, connect, new_session, transaction
 from mahtab_tui.store.digest import Digest, make_anew, opened
 from mahtab_tui.store.encoding import as_json, restored, stored
 from mahtab_tui.store.reading import StoredRow, decoded
@@ -338,7 +338,7 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
     """Make a new session with the id `copy` and another one's current records. before: only those before this number. Raises `StoreError`."""
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+    with new_session(path, copy) as connection:
         (last,) = connection.execute(
             "select coalesce(max(number), 0) from record where session = ? and (? is null or number < ?)", (session, before, before)
         ).fetchone()

@@ -262,6 +262,18 @@ def test_of_sessions_of_older_versions_the_newest_are_found_first(path: Path) ->
     assert outcome.more
 
 
+def test_while_another_program_writes_reading_waits_for_another_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(path, "s", question("apples"))
+    fork_session(path, "s", "copy")
+    monkeypatch.setattr(database, "WAIT", 0.01)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    assert catch_up(path, 60.0) == 1
+    assert found(path, "apples") == ["s"]
+    other.close()
+    assert catch_up(path, 60.0) == 0
+
+
 def test_a_copy_is_read_when_somebody_searches(path: Path) -> None:
     save(path, "s", question("apples"))
     fork_session(path, "s", "copy")

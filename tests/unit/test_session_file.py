@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.prompt import RESUMED, PromptHandler
 from mahtab_tui.bus.records import Record
+from mahtab_tui.store import database as store_database
 from mahtab_tui.store import importing, session_file
 from mahtab_tui.store.finding import find_sessions
 from mahtab_tui.store.importing import IMPORTED, import_session
@@ -264,6 +267,29 @@ def test_a_failure_while_it_is_written_leaves_nothing(home: Path, tmp_path: Path
     with pytest.raises(Exception, match="No space left"):
         import_session(database(), file, "/p")
     assert untouched() == before
+
+
+def test_it_waits_for_programs_that_write(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save("abc", *SAID)
+    monkeypatch.setattr(store_database, "WAIT", 0.05)
+    monkeypatch.setattr(importing, "_CATCH_UP", 0.0)
+    other = sqlite3.connect(database(), isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    end = threading.Timer(0.4, other.execute, ("commit",))
+    end.start()
+    made = import_session(database(), packed(tmp_path / "it.gz", header(), record()), "/p")
+    end.join()
+    other.close()
+    assert find_session(made.session, None).title == "t"
+
+
+def test_an_index_that_cannot_be_written_now_fails_no_import(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, seconds: float) -> int:
+        raise StoreError("It cannot be used.")
+
+    monkeypatch.setattr(importing, "catch_up", fail)
+    made = import_session(database(), packed(tmp_path / "it.gz", header(), record()), "/p")
+    assert find_session(made.session, None).title == "t"
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

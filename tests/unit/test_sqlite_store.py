@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sqlite3
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -15,8 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import NotebookFile
-from mahtab_tui.store import encoding
+from mahtab_tui.store import encoding, sqlite
+from mahtab_tui.store.database import transaction
 from mahtab_tui.store.sqlite import RecordPage, SqliteStore, delete_session, fork_session, list_sessions, load_records
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
@@ -254,6 +258,28 @@ def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> 
     assert "only here" not in texts(path, "copy")
     store.close()
     other.close()
+
+
+def test_a_fork_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(path, "s")
+    for number in range(sqlite._COPIED + 1):
+        store.append(cell(number))
+    store.close()
+    begun: list[sqlite3.Connection] = []
+
+    @contextlib.contextmanager
+    def full(connection: sqlite3.Connection) -> Iterator[None]:
+        begun.append(connection)
+        if len(begun) == 2:
+            raise sqlite3.OperationalError("database or disk is full")
+        with transaction(connection):
+            yield
+
+    monkeypatch.setattr(sqlite, "transaction", full)
+    with pytest.raises(StoreError, match="full"):
+        fork_session(path, "s", "copy")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select distinct session from record").fetchall() == [("s",)]
 
 
 def test_a_fork_does_not_keep_the_notebook_of_its_session_up_to_date(path: Path) -> None:
