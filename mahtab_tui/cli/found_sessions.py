@@ -58,9 +58,11 @@ def print_hits(typed: str, project: Path | None, limit: int) -> None:
     from mahtab_tui.bus.handlers import StoreError
     from mahtab_tui.bus.sanitize import one_line
     from mahtab_tui.store.digest import catch_up
-    from mahtab_tui.store.finding import find_sessions
+    from mahtab_tui.store.finding import find_sessions, wanted_words
     from mahtab_tui.store.resume import database
 
+    if not wanted_words(typed):
+        fail("A search needs a word: letters or digits.")
     try:
         behind = catch_up(database(), _CATCH_UP)
         found = find_sessions(database(), typed, None if project is None else str(project), limit=limit)

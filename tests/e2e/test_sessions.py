@@ -26,6 +26,7 @@ def test_a_session_is_found_by_what_was_run_in_it_and_resumed(start: Start) -> N
     assert (found.returncode, "many apples" in found.stdout) == (0, True)
     nothing = run("search", "pears")
     assert (nothing.returncode, nothing.stderr.count("\n")) == (1, 1)
+    assert "needs a word" in run("search", "*").stderr
     name = found.stdout[:8]
     assert run("rename", name, "The harvest").stdout == f"The session {name} is now called: The harvest\n"
 
