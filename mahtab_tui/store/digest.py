@@ -37,7 +37,8 @@ _ABOUT = 0
 """The place of a session's own row, before those of its records."""
 _OUTPUT, _INPUT = 4_000, 100_000
 """Characters of an output, and of anything else, that are in the index: half of them from the beginning, half from the end."""
-_SAID = (records.UserChat, records.AssistantChat, records.Summary, records.ReplIn, records.NotebookCell)
+SAID = (records.UserChat, records.AssistantChat, records.Summary, records.ReplIn, records.NotebookCell)
+"""What users and models say and run."""
 _EASTERN = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces: each is a word."""
 _WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
@@ -83,7 +84,7 @@ def words(text: str) -> str:
 
 def words_of(record: Record) -> str:
     """Return the words of a record that are in the index: of what was said and run, but of no output of a private variable."""
-    if isinstance(record, _SAID):
+    if isinstance(record, SAID):
         return words(shortened(record.text, _INPUT))
     if isinstance(record, records.AssistantTool | records.NotebookOutput) or (isinstance(record, records.ReplOut) and not record.private):
         return words(shortened(record.text, _OUTPUT))

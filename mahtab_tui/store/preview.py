@@ -9,13 +9,15 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.left_out import LeftOut, cell_entry, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import as_sentences, connect
-from mahtab_tui.store.digest import shortened
+from mahtab_tui.store.digest import SAID, shortened
 from mahtab_tui.store.reading import readable_record
 
 SHOWN = 300
 """Records that a preview shows."""
 LONGEST = 10_000
-"""Characters of an output that it shows."""
+"""Characters of an output that it shows: half of them from the beginning, half from the end."""
+LONGEST_SAID = 20_000
+"""Those of a question, an answer or a cell: reading a long answer's Markdown would keep the screen busy."""
 PRIVATE = "# This cell uses a private variable, so it is left out."
 
 _COUNT = "select count(*) from record where session = ?"
@@ -47,6 +49,8 @@ def preview(path: Path, session: str, place: int = 0) -> list[Record]:
 def _shortened(record: Record) -> Record:
     if isinstance(record, records.ReplOut) and len(record.text) > LONGEST:
         return record.changed(text=shortened(record.text, LONGEST), kinds=None, frames=None)
+    if isinstance(record, SAID) and len(record.text) > LONGEST_SAID:
+        return record.changed(text=shortened(record.text, LONGEST_SAID))
     return record
 
 

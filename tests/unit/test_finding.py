@@ -319,6 +319,16 @@ def test_long_outputs_are_in_the_index_with_their_beginning_and_end(path: Path) 
     assert (found(path, "alpha"), found(path, "omega"), found(path, "middle")) == (["s"], ["s"], [])
 
 
+def test_a_preview_shows_long_texts_with_their_beginning_and_end(path: Path) -> None:
+    text = "beginning " + "x" * 1_000_000 + " end"
+    answer = records.AssistantChat(text, turn=1, step=0, party="m", time=2.0)
+    save(path, "s", question(text), answer, *cell(1, text, text))
+    shown = preview(path, "s")
+    assert [record.tag for record in shown] == ["user-chat", "assistant-chat", "user-repl-in", "user-repl-out"]
+    for record in shown:
+        assert (record.text[:9], record.text[-3:], len(record.text) < 30_000) == ("beginning", "end", True)
+
+
 def test_without_a_full_text_index_the_records_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("store.digest", "store.finding"):
         monkeypatch.setattr(f"mahtab_tui.{name}.make_index", lambda connection: False)
