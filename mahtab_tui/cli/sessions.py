@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mahtab_tui.cli.options import checked_settings
 from mahtab_tui.cli.printing import fail, need_folder, say
 
 sessions_app = typer.Typer(help="List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them.")
@@ -147,24 +148,24 @@ def export(
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not written, 2 wrong arguments."""
     from mahtab_tui.bus.handlers import StoreError
-    from mahtab_tui.export.entries import Conversation
-    from mahtab_tui.export.selection import LONGEST, NothingToExport, select
-    from mahtab_tui.export.writing import ENDINGS, write
-    from mahtab_tui.store.resume import NoSession, database, find_session
-    from mahtab_tui.store.sqlite import ALL, load_records
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.bus.sanitize import one_line
+    from mahtab_tui.export.selection import NothingToExport
+    from mahtab_tui.export.writing import ENDINGS
+    from mahtab_tui.session.exports import export_session
+    from mahtab_tui.store.resume import NoSession, find_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
         fail(f"Say with -o into which file: its ending ({', '.join(ENDINGS)}) says what it becomes.")
     need_folder()
     try:
         row = find_session(session, Path.cwd() if session is None else None)
-        conversation = Conversation((record for _, record in load_records(database(), row.id, limit=ALL).records), asides=True)
-        selected = select(conversation, row.id, name=variable, shown=shown, longest=None if whole else LONGEST)
-        write(selected, output, over=force)
+        told = Secrets(checked_settings((), None).secrets).told  # they were masked when they were saved, as far as they were known then
+        said = export_session(row, output, told, variable=variable, shown=shown, whole=whole, over=force)
     except (NoSession, StoreError, NothingToExport) as error:
         fail(str(error), 1)
     except FileExistsError:
-        fail(f"{output} is there already. --force replaces it.", 1)
+        fail(f"{one_line(str(output))} is there already. --force replaces it.", 1)
     except OSError as error:
-        fail(f"{output} cannot be written: {error.strerror}.", 1)
-    say(selected.sentence(str(output)))
+        fail(f"{one_line(str(output))} cannot be written: {error.strerror}.", 1)
+    say(said)

@@ -134,6 +134,7 @@ class Conversation:
                 continue
             if isinstance(entry, Words):
                 entry.text = told(entry.text)
+                entry.attached[:] = map(told, entry.attached)
                 continue
             entry.code = told(entry.code)
             entry.outputs = [

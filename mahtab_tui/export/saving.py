@@ -77,7 +77,6 @@ def write(path: Path, text: str, known: str | None) -> str:
 
     Raises `ChangedOutside`, `OSError`.
     """
-    path = path.resolve()  # a link stays one
     if known is not None and digest_of(path) != known:
         raise ChangedOutside
     replace_file(path, text)

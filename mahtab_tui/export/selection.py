@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.slicing import Step, steps_for
 from mahtab_tui.export.asides import Aside, Part
 from mahtab_tui.export.entries import Cell, Conversation, Entry, Output
@@ -37,12 +37,12 @@ class Selected(NamedTuple):
         cells = sum(isinstance(entry, Cell) for entry in self.entries)
         private = sum(map(self.is_private, self.entries))
         long = sum(map(self._is_long, self.entries))
-        parts = [f"{cells:,} cell{'s' * (cells != 1)} in {file}."]
+        parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} into {one_line(file)}."]
         if private:
             parts.append(f"Left out: {private:,} that use{'s' * (private == 1)} a private variable.")
         if long:
             parts.append(f"Outputs of {long:,} are shortened: add whole (--whole) for all of them.")
-        return "Exported " + " ".join(parts)
+        return " ".join(parts)
 
     def _is_long(self, entry: Entry) -> bool:
         if self.longest is None:

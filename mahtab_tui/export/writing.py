@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -20,15 +21,18 @@ def rendered(selected: Selected, ending: str) -> str:
 
 def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     """Write the file in one step. Raises `OSError`; `FileExistsError` if it is there and not `over`."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     text = rendered(selected, path.suffix.lower())
-    if not over and path.exists():
-        raise FileExistsError(f"{path} already exists")
+    if not over and os.path.lexists(path):  # also a link that leads nowhere
+        raise FileExistsError(f"{path} is there already.")
     replace_file(path, text)
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file in one step: others see the old one or the new one, whole. Raises `OSError`."""
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}")
+    """Write a file in one step: others see the old one or the new one, whole. A link stays one. Raises `OSError`."""
+    path = Path(os.path.realpath(path))
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +12,7 @@ from mahtab_tui.bus.storing import StoreError
 from mahtab_tui.export.entries import Conversation
 from mahtab_tui.export.selection import LONGEST, NothingToExport, select
 from mahtab_tui.export.writing import ENDINGS, write
+from mahtab_tui.kernel.base import KernelError
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -55,7 +58,7 @@ def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
         raise BadExport("Name one file, and at most one variable, as in /export df slice.py.")
     variable = variables[0] if variables else ""
     file = files[0] if files else f"{variable}.py" if variable else _file_of(session_name)
-    return ExportOrder(Path(file).expanduser(), folder, variable, "shown" in flags, "whole" in flags)
+    return ExportOrder(Path(os.path.expanduser(file)), folder, variable, "shown" in flags, "whole" in flags)
 
 
 def _file_of(session_name: str) -> str:
@@ -77,31 +80,35 @@ def export(session: Session, order: ExportOrder) -> None:
     threading.Thread(target=work, name="export", daemon=True).start()
 
 
-def export_session(row: SessionRow, path: Path) -> None:
-    """Export a saved session. Raises `StoreError`, `NothingToExport` or `FileExistsError`, each with a sentence."""
-    try:
-        _export_saved(row, path)
-    except FileExistsError:
-        raise
-    except OSError as error:  # which may name the draft that would have become the file
-        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+def export_session(
+    row: SessionRow,
+    path: Path,
+    told: Callable[[str], str],
+    *,
+    variable: str = "",
+    shown: bool = False,
+    whole: bool = False,
+    over: bool = False,
+) -> str:
+    """Export a saved session, and say so in a sentence. told: covers what must not be written. The others: as in `ExportOrder`.
 
-
-def _export_saved(row: SessionRow, path: Path) -> None:
+    Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and not `over`.
+    """
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.session_file import write_session
     from mahtab_tui.store.sqlite import ALL, load_records
 
     if path.suffix.lower() == ".gz":
-        write_session(database(), row, path)
-        return
+        return write_session(database(), row, path, over=over)
     if path.suffix.lower() not in ENDINGS:
         raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
-    conversation = Conversation((record for _, record in load_records(database(), row.id, limit=ALL).records), asides=True)
-    chosen = select(conversation, row.id)
-    if path.exists():
-        raise FileExistsError(f"{path} is there already. Give another name.")
-    write(chosen, path)
+    page = load_records(database(), row.id, limit=ALL)
+    conversation = Conversation((record for _, record in page.records), asides=True)
+    conversation.cover(told)
+    chosen = select(conversation, row.id, name=variable, shown=shown, longest=None if whole else LONGEST)
+    write(chosen, path, over=over)
+    lost = f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""
+    return chosen.sentence(str(path)) + lost
 
 
 def _exported(session: Session, order: ExportOrder) -> str:
@@ -109,8 +116,16 @@ def _exported(session: Session, order: ExportOrder) -> str:
     conversation = Conversation(session.everything(), asides=True)
     conversation.cover(session.secrets.told)
     try:
-        chosen = select(conversation, session.profile.name, name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
+        chosen = select(conversation, _id_of(session), name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
     except NothingToExport as error:
         raise BadExport(str(error)) from None
     write(chosen, order.path, over=True)
     return chosen.sentence(str(order.file))
+
+
+def _id_of(session: Session) -> str:
+    """Return the id of a session; empty if it is not saved."""
+    try:
+        return session.branches.session
+    except KernelError:
+        return ""

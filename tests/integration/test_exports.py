@@ -13,11 +13,12 @@ import pytest
 from nbclient import NotebookClient
 
 from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.export.entries import Conversation
 from mahtab_tui.export.selection import select
 from mahtab_tui.export.writing import write
-from mahtab_tui.session.exports import BadExport, export, order_of
-from mahtab_tui.store.resume import new_store
+from mahtab_tui.session.exports import BadExport, export, export_session, order_of
+from mahtab_tui.store.resume import find_session, new_store
 from tests.integration.sessions import Opened
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for
@@ -92,6 +93,27 @@ def test_a_session_with_any_name_is_exported_into_its_folder(name: str, file: st
 def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
     with pytest.raises(BadExport, match=sentence):
         order_of(typed, "demo", project)
+
+
+@pytest.mark.parametrize(("name", "why"), [("~nobody-of-this-name/x.md", "No such file or directory"), (f"{'x' * 300}.md", "File name too long")])
+def test_a_name_that_cannot_be_one_is_a_sentence(name: str, why: str, open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session()
+    it.run("x = 1")
+    export(it.session, order_of(name, "demo", project))
+    it.store.wait(tags.NOTICE, f"{name} cannot be written: {why}.")
+
+
+def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Callable[..., Opened], home: Path, project: Path) -> None:
+    store, _, _ = new_store(project)
+    for record in (records.UserReplIn("key = 'sk-later-1234567'", cell=1, party="you"), records.UserReplOut("", cell=1, status="ok")):
+        store.append(record)
+    store.close()
+    told = Secrets(lambda: ["sk-later-1234567"]).told
+    said = export_session(find_session(None, project), project / "it.ipynb", told)
+    assert said == f"Exported 1 cell into {project}/it.ipynb."
+    assert "sk-later" not in (project / "it.ipynb").read_text()
+    with pytest.raises(FileExistsError):
+        export_session(find_session(None, project), project / "it.ipynb", told)
 
 
 def test_a_variable_that_no_cell_made_is_a_sentence(open_session: Callable[..., Opened], project: Path) -> None:

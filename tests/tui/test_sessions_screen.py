@@ -191,7 +191,7 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         await until(pilot, lambda: screen.line(screen.listing.rows[1], 60).plain.endswith("Money"))
         assert screen.listing.chosen == screen.listing.rows[1]
         for file, outcome in (
-            ("report.md", "Exported into"),
+            ("report.md", "Exported 2 cells into"),
             ("report.md", "is there already"),
             ("report.txt", "ending says"),
             ("no/x.md", f"{tmp_path}/no/x.md cannot be written: No such file"),
@@ -206,7 +206,7 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
         pilot.app.screen.query_one(Input).value = str(tmp_path / "all.jsonl.gz")
         await pilot.press("enter")
-        await until(pilot, lambda: f"Exported into {tmp_path}/all" in text(screen))
+        await until(pilot, lambda: f"records into {tmp_path}/all" in text(screen))
         with opened_session(tmp_path / "all.jsonl.gz") as (header, lines):
             assert (header.title, len(list(lines))) == ("Money", 7)
         await pilot.press("f8")

@@ -233,6 +233,36 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) ->
     assert [each.name for each in tmp_path.iterdir()] == ["it.md"]
 
 
+def test_a_link_stays_one_and_one_that_leads_nowhere_is_not_replaced(tmp_path: Path) -> None:
+    there, nowhere = tmp_path / "there.md", tmp_path / "nowhere.md"
+    there.symlink_to("target.md")
+    nowhere.symlink_to("gone.md")
+    (tmp_path / "target.md").write_text("mine")
+    for link in (there, nowhere):
+        with pytest.raises(FileExistsError):
+            write(chosen(), link)
+        write(chosen(), link, over=True)
+        assert link.is_symlink()
+        assert "What is **x**?" in link.read_text()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_folder_and_a_name_as_long_as_the_disk_allows(tmp_path: Path) -> None:
+    (tmp_path / "folder.md").mkdir()
+    for over in (False, True):
+        with pytest.raises(IsADirectoryError):
+            write(chosen(), tmp_path / "folder.md", over=over)
+    write(chosen(), tmp_path / f"{'日' * 84}.md")
+    with pytest.raises(OSError, match="name too long"):
+        write(chosen(), tmp_path / f"{'x' * 300}.md")
+
+
+def test_names_of_attachments_are_covered() -> None:
+    conversation = Conversation(STORY)
+    conversation.cover(lambda text: text.replace("notes", "•••"))
+    assert "notes" not in rendered(select(conversation, "s1"), ".md")
+
+
 def test_an_empty_session_is_a_sentence() -> None:
     with pytest.raises(NothingToExport, match=r"Nothing was said or run yet\."):
         chosen([])

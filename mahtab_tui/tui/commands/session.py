@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -300,7 +301,7 @@ def export(work: Workspace, typed: str) -> None:
         if sure:
             exports.export(session, order)
 
-    if order.path.exists():
+    if os.path.lexists(order.path) and not os.path.isdir(order.path):
         work.app.push_screen(Confirm(f"{order.file} is there already. Replace it?", yes="Replace", no="Keep"), chosen)
     else:
         chosen(True)

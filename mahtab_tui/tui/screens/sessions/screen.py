@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -85,9 +86,9 @@ def sessions_screen(session: Session) -> SessionsScreen:
     except SettingsError:
         project = ""
     try:
-        return SessionsScreen(database(), session.branches.session, project)
+        return SessionsScreen(database(), session.branches.session, project, told=session.secrets.told)
     except KernelError:
-        return SessionsScreen(database(), "", project, may_leave="This session is not saved, so leave it first:")
+        return SessionsScreen(database(), "", project, may_leave="This session is not saved, so leave it first:", told=session.secrets.told)
 
 
 class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
@@ -104,8 +105,11 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         ("enter", "take", "Resume"),  # while the preview has the focus
     ]
 
-    def __init__(self, database: Path, present: str, project: str, *, may_leave: str = "") -> None:
-        """present: the session that is open; empty if it is not saved. may_leave: why no other session can be opened; empty if it can."""
+    def __init__(self, database: Path, present: str, project: str, *, may_leave: str = "", told: Callable[[str], str] = str) -> None:
+        """present: the session that is open; empty if it is not saved. may_leave: why no other session can be opened; empty if it can.
+
+        told: covers what an export must not hold.
+        """
         super().__init__()
         self._preview = Preview()
         self.listing = Listing(self, "Sessions", _HINT, _TYPE, beside=self._preview)
@@ -113,6 +117,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self._present = present
         self._project = project
         self._may_leave = may_leave
+        self._told = told
         self._all = False
         self._answer: Answer | None = None
         self._waiting: frozenset[str] = frozenset()
@@ -308,8 +313,8 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
 
         def named(file: str | None) -> None:
             if file:
-                path = Path(self._project, Path(file).expanduser())
-                self._do(partial(export_session, hit.session, path), f"Exported into {path}.")
+                path = Path(self._project, os.path.expanduser(file))
+                self._do(partial(export_session, hit.session, path, self._told), "")
 
         self.app.push_screen(Prompt("File to write: .ipynb, .py, .md, .html, or .jsonl.gz for all of it", f"{hit.session.id}.ipynb"), named)
 
@@ -329,14 +334,20 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         else:
             self.dismiss(session)
 
-    def _do(self, work: Callable[[], Callable[[], None] | None], outcome: str) -> None:
-        """Do something on a thread and say how it went. work: may return what to do afterwards, on the main thread."""
+    def _do(self, work: Callable[[], Callable[[], None] | str | None], outcome: str) -> None:
+        """Do something on a thread and say how it went. work: may return what to do afterwards, on the main thread, or what to say."""
 
         def act() -> None:
             then, said, style = None, outcome, "$good"
             try:
-                then = work()
-            except (StoreError, NoSession, NothingToExport, FileExistsError) as error:
+                returned = work()
+                if isinstance(returned, str):
+                    said = returned
+                else:
+                    then = returned
+            except FileExistsError as error:
+                said, style = f"{error} Give another name.", "$bad"
+            except (StoreError, NoSession, NothingToExport) as error:
                 said, style = str(error), "$bad"
             except OSError as error:
                 said, style = f"{error.filename or 'The file'} cannot be written: {error.strerror}.", "$bad"
