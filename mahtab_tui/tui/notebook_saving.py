@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,13 +41,16 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
     if not typed:
         _on_thread(session, work)
         return
-    copy = project_folder() / Path(typed).expanduser()
+    copy = project_folder() / os.path.expanduser(typed)
+    if copy.suffix.lower() != notebook.path.suffix.lower():
+        session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
+        return
 
     def sure(yes: bool | None) -> None:
         if yes:
             _on_thread(session, lambda: _save_copy(session, notebook, copy))
 
-    if copy.exists():
+    if os.path.lexists(copy) and not os.path.isdir(copy):
         app.push_screen(Confirm(f"{typed} is there already. Replace it?", yes="Replace", no="Keep"), sure)
     else:
         sure(True)

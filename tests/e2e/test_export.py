@@ -28,6 +28,8 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     screen.wait_gone("Replace it")
     screen.enter("/export numbers")
     screen.wait("Exported 1 cell into numbers.py")
+    screen.enter("/export ~nobody-of-this-name/it.md")
+    screen.wait("cannot be written: No such file or directory.")
     screen.enter("/export it.txt")
     screen.wait("The file's ending says what it becomes")
     assert screen.leave() == 0
