@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.entries import Cell, Output
-from mahtab_tui.export.notebook import fenced, words_of
+from mahtab_tui.export.notebook import words_of
+from mahtab_tui.export.quoting import escaped, fenced, inert
 from mahtab_tui.export.selection import Selected
 
 
 def markdown(selected: Selected) -> str:
     """Return the entries as Markdown. Pictures are part of it."""
-    parts = [f"# {selected.title or 'A session'}"] if selected.title else []
+    parts = [f"# {escaped(selected.title)}"] if selected.title else []
     for entry in selected.entries:
         if not isinstance(entry, Cell):
             parts.append(words_of(entry, selected))
@@ -20,7 +21,7 @@ def markdown(selected: Selected) -> str:
             parts.append("*A cell that uses a private variable is left out.*")
         else:
             undone = " · undone" if entry.undone else ""
-            parts.append(f"*In [{entry.number}] · {entry.party}{undone}*\n\n{fenced(entry.code, 'python')}")
+            parts.append(f"*In [{entry.number}] · {escaped(entry.party)}{undone}*\n\n{fenced(entry.code, 'python')}")
             parts.extend(_outputs(selected.outputs(entry)))
     return "\n\n".join(plain(part) for part in parts) + "\n"
 
@@ -30,6 +31,6 @@ def _outputs(outputs: list[Output]) -> Iterator[str]:
         if output.mime.startswith("image/"):
             yield f"![picture](data:{output.mime};base64,{output.data})"
         elif output.mime == "text/markdown":
-            yield output.data
+            yield inert(output.data)
         elif output.text.strip():
             yield fenced(output.text, "text")

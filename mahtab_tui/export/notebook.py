@@ -13,6 +13,7 @@ import nbformat
 from mahtab_tui import __version__
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
+from mahtab_tui.export.quoting import escaped, fenced, inert
 from mahtab_tui.export.reading import Node
 from mahtab_tui.export.selection import Selected
 
@@ -83,29 +84,18 @@ def words_of(entry: Words | Aside, selected: Selected) -> str:
     """Return an entry that is no cell, as Markdown. Tool calls and searches are folded."""
     if isinstance(entry, Aside):
         if not entry.calls:
-            return f"*{_escaped(entry.title)}*"
-        texts = "\n\n".join(f"**{_escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind]) for kind, text in selected.parts(entry))
+            return f"*{escaped(entry.title)}*"
+        texts = "\n\n".join(f"**{escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind]) for kind, text in selected.parts(entry))
         return f"<details><summary>{html.escape(entry.title)}</summary>\n\n{texts}\n\n</details>"
     if entry.kind == "code":
-        return f"*This code of {entry.party} did not run:*\n\n{fenced(entry.text, 'python')}"
-    return f"**{heading(entry)}**\n\n{entry.text}"
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([\\`*_\[\]<>#&~|!])", r"\\\1", text)
+        return f"*This code of {escaped(entry.party)} did not run:*\n\n{fenced(entry.text, 'python')}"
+    return f"**{escaped(heading(entry))}**\n\n{inert(entry.text)}"
 
 
 def heading(entry: Words) -> str:
     """Return who says it, and what the question has with it: one line."""
-    who = "Question" if entry.kind == "question" else entry.party.capitalize()
+    who = "Question" if entry.kind == "question" else entry.party[:1].upper() + entry.party[1:]
     return f"{who} (with {', '.join(entry.attached)})" if entry.attached else who
-
-
-def fenced(text: str, language: str = "") -> str:
-    """Return a text as a block of Markdown, which nothing in it ends."""
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
 def code_cell(cell: Cell, selected: Selected) -> Node:

@@ -19,9 +19,9 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
 from mahtab_tui.export.notebook import by, heading
+from mahtab_tui.export.quoting import SCHEMES
 from mahtab_tui.export.selection import Selected
 
-_SCHEMES = ("http", "https", "mailto")
 _DARK, _LIGHT = "github-dark", "default"
 """Pygments styles."""
 _COLOURS = {
@@ -151,6 +151,6 @@ def _markdown(text: str) -> str:
 
 def _may_be_linked(url: str) -> bool:
     try:
-        return urlsplit(url.strip()).scheme.lower() in _SCHEMES
+        return urlsplit(url.strip()).scheme.lower() in SCHEMES
     except ValueError:
         return False

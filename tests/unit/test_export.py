@@ -316,7 +316,7 @@ def test_searches_tool_calls_and_warnings_stand_where_they_happened() -> None:
     assert "```text\nAnn, I think\n```\n\n**1.1 · small · part 2 of 3 · Who?**\n\n```python\nprint(1)\n```\n\n````text\n```\n</details>" in search
     assert "<summary>read {&quot;path&quot;: &quot;a.txt&quot;}</summary>\n\n```text\nline 1\n```" in read
     assert "<summary>edit {} · refused</summary>" in edit
-    assert (full, died) == (r"*The disk is \<full\>.*", "*The kernel died: it exited with code 3.*")
+    assert (full, died) == (r"*The disk is &lt;full\>.*", "*The kernel died: it exited with code 3.*")
     assert made.cells[-1].metadata.mahtab["by"] == "program"
 
 

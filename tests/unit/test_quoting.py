@@ -1,0 +1,73 @@
+"""Markdown by others, made harmless for programs that draw tags and load pictures."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.export.quoting import inert
+from mahtab_tui.export.writing import rendered
+from tests.unit.test_export import HOSTILE, Page, cell, chosen, notebook_of
+
+TRUSTING = MarkdownIt("commonmark", {"html": True})
+"""Draws all that is in a text."""
+CAREFUL = MarkdownIt("commonmark", {"html": False})
+PIECES = ["<b>", "<!--", "<script", "</div>", "`", "``", "```", "~~~", "\n", "\n\n", "    ", "> ", "- ", "\\", "![", "[", "](", "](javascript:x)", ")", ">", "x", "\r", "[z]: y:x", "&lt;", "# ", "\t", "<https://a.b>", "***", "1. ", "'"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a < b, *x* and `List<int>` <https://a.b/c>", "a < b, *x* and `List<int>` <https://a.b/c>"),
+        ("List<int> <!-- x", "List&lt;int> &lt;!-- x"),
+        ("```html\n<b>\n```\n    x\n\n    <b>\n\n<b>", "```html\n<b>\n```\n    x\n\n    <b>\n\n&lt;b>"),
+        ("```\nit does <not> end", "```\nit does <not> end\n```"),
+        ("~~~~", "~~~~\n~~~~"),
+        ("``a`<b>``<c>` \\`<d>`", "``a`<b>``&lt;c>` \\`&lt;d>`"),
+        ("`a\n<div> b`", "```text\n`a\n<div> b`\n```"),
+        ("![a](b) vec![1]", "\\![a](b) vec\\![1]"),
+        ("[x](javascript:y)", "```text\n[x](javascript:y)\n```"),
+        ("[x](https://a) [y](b.md)\n\n[z]: javascript:z", "[x](https://a) [y](b.md)\n\n[z]: javascript:z"),
+        ("![x](javascript:y)", "```text\n![x](javascript:y)\n```"),
+        ("> " * 30 + "<b>", f"```text\n{'> ' * 30}<b>\n```"),
+    ],
+)
+def test_only_what_would_be_drawn_otherwise_is_changed(text: str, expected: str) -> None:
+    assert inert(text) == expected
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_a_program_that_trusts_it_draws_the_same_as_one_that_does_not(text: str) -> None:
+    drawn = TRUSTING.render(inert(text))
+    assert drawn == CAREFUL.render(inert(text))
+    assert "<img" not in drawn
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_what_follows_is_not_part_of_it(text: str) -> None:
+    assert "<p>after\x02 all</p>" in TRUSTING.render(f"{inert(text)}\n\nafter\x02 all")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_words_of_an_export_are_inert_in_markdown_and_notebooks(text: str) -> None:
+    story: list[Record] = [
+        records.UserChat(text, turn=1),
+        records.UserAttachment("", turn=1, label=text),
+        records.AssistantChat(text, turn=1, step=0, party=text),
+        *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
+        records.Display("m\n", cell=2, mime="text/markdown", data=text),
+        *cell(2, "m", ("display", "m\n"), party=text),
+    ]
+    words = [each.source for each in notebook_of(chosen(story)).cells if each.cell_type == "markdown"]
+    for markdown in (rendered(chosen(story), ".md"), *words):
+        reader = Page()
+        reader.feed(TRUSTING.render(markdown))
+        assert reader.bad == []
+
+
+def test_a_very_long_text_is_not_read() -> None:
+    assert inert("<b>\n" * 100_000).startswith("```text\n<b>\n")
