@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,9 @@ from mahtab_tui.bus.records import NotebookFile as NotebookOpened
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.cli.printing import fail
 from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
+
+LONGEST_NAME = 255
+"""Bytes of a file's name, on the disks of Linux and macOS."""
 
 
 def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | None:
@@ -32,10 +36,12 @@ def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | N
 def _kept(path: Path) -> NotebookFile:
     if path.suffix.lower() != ".ipynb":
         fail(f"--notebook keeps a notebook: {path} must end with .ipynb.")
-    if path.is_symlink() or path.exists():
+    if os.path.lexists(path):
         return replace(read_notebook(path), kept=True)
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         fail(f"There is no folder {path.parent} for {path.name}.")
+    if len(os.fsencode(path.name)) > LONGEST_NAME:
+        fail(f"The name {path.name} is too long for a file.")
     from mahtab_tui.export.saving import new_notebook
 
     return replace(new_notebook(path), kept=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import re
@@ -33,6 +34,9 @@ _PERCENT = re.compile(r"^# ?%%", re.MULTILINE)
 HEADER = re.compile(r"\A(?:#!.*\n)?(?:#.*coding[:=].*\n)?(?:((?:# )?---)\n(?:.*\n)*?\1\n+)?")
 """What precedes the cells of a script or Markdown file: the interpreter, the encoding, metadata."""
 _INDENT = re.compile(r"\{\r?\n([ \t]*)")
+_TIGHT = re.compile(r'\{\s*"\w+":\S')
+_ESCAPE = re.compile(rb"\\u(?!00[01])(?!d[89a-f])[0-9a-f]{4}", re.IGNORECASE)
+"""Of what need not be one: neither a control character nor half of one."""
 KINDS = ("code", "markdown", "raw")
 
 Node = dict[str, Any]
@@ -52,6 +56,12 @@ class Style(NamedTuple):
     """Whether lines end with ``\\r\\n``."""
     ends: bool = True
     """Whether the last line ends."""
+    mark: bool = False
+    """Whether it begins with a byte order mark."""
+    escaped: bool = False
+    """Whether JSON has other characters than those of ASCII as escapes."""
+    spaced: bool = True
+    """Whether JSON has a space after a colon."""
 
 
 AS_JUPYTER = Style()
@@ -131,6 +141,8 @@ def _notebook(content: bytes, shown: str) -> Node:
         read = json.loads(content)
     except (ValueError, RecursionError):
         raise CannotOpen(f"{shown} is not a notebook: it is not valid JSON.") from None
+    if not json.detect_encoding(content).startswith("utf-8"):
+        raise CannotOpen(f"{shown} is not a text in UTF-8.")
     if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
         raise CannotOpen(f"{shown} is not a notebook: it has no nbformat.")
     if form != 4:
@@ -145,16 +157,24 @@ def _notebook(content: bytes, shown: str) -> Node:
 
 
 def _style(content: bytes) -> Style:
-    start = content[:1000].decode("utf-8", "replace")
+    mark = content.startswith(codecs.BOM_UTF8)
+    start = content[:1000].decode("utf-8-sig", "replace")
     indent = _INDENT.match(start)
-    return Style(indent[1] if indent else None, "\r\n" in start, content.endswith(b"\n"))
+    return Style(
+        indent[1] if indent else None,
+        windows="\r\n" in start,
+        ends=content.endswith(b"\n"),
+        mark=mark,
+        escaped=content.isascii() and _ESCAPE.search(content) is not None,
+        spaced=_TIGHT.match(start) is None,
+    )
 
 
 def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
     try:
-        text = content.decode("utf-8").replace("\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise CannotOpen(f"{shown} is not a text in UTF-8.") from None
     if "\0" in text:

@@ -18,6 +18,7 @@ from mahtab_tui.export.selection import Selected
 from mahtab_tui.export.spelling import respelled
 from mahtab_tui.export.writing import replace_file
 
+_MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -57,11 +58,11 @@ def text_of(file: NotebookFile, content: Node) -> str:
     if file.form != "ipynb":
         text = file.header + _respelled(file, content)
     else:
-        separators = (",", ": ") if style.indent is not None else None
-        text = json.dumps(content, ensure_ascii=False, indent=style.indent, separators=separators) + "\n" * style.ends
+        separators = ("," if style.indent is not None or not style.spaced else ", ", ": " if style.spaced else ":")
+        text = json.dumps(content, ensure_ascii=style.escaped, indent=style.indent, separators=separators) + "\n" * style.ends
         if _SURROGATE.search(text):
             text = json.dumps(content, indent=style.indent, separators=separators) + "\n" * style.ends
-    return text.replace("\n", "\r\n") if style.windows else text
+    return _MARK * style.mark + (text.replace("\n", "\r\n") if style.windows else text)
 
 
 def digest_of(path: Path) -> str:
@@ -89,8 +90,9 @@ def _after(cell: Node, run: Cell, selected: Selected, told: Callable[[str], str]
     source = source_of(cell)
     if told(source).strip("\n") == run.code.strip("\n"):
         new["source"] = cell["source"]
-    elif isinstance(cell["source"], str):
-        new["source"] = run.code
+    else:
+        code = run.code.rstrip("\n") + source[len(source.rstrip("\n")) :]
+        new["source"] = code if isinstance(cell["source"], str) else code.splitlines(keepends=True)
     return {**cell, **new}
 
 

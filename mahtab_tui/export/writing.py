@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.selection import Selected
 
@@ -72,6 +73,8 @@ def _script(selected: Selected) -> str:
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
         cell.metadata = {}
+        if cell.cell_type == "markdown":
+            cell.source = plain(cell.source)  # Python reads no file with a NUL in it
     return str(jupytext.writes(made, fmt="py:percent"))
 
 

@@ -152,6 +152,7 @@ def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, projec
         (["it.ipynb", "--notebook", "x.ipynb"], "Only one file can be opened as cells: it.ipynb or x.ipynb."),
         (["--notebook", "x.py"], "--notebook keeps a notebook: x.py must end with .ipynb."),
         (["--notebook", "nowhere/x.ipynb"], "There is no folder nowhere for x.ipynb."),
+        (["--notebook", f"{'x' * 300}.ipynb"], "is too long for a file."),
         (["--notebook", "broken.ipynb"], "broken.ipynb is not a notebook"),
         (["--notebook", "x.ipynb", "--no-store"], "--no-store saves nothing of the session: leave out --notebook."),
         (["--notebook", "x.ipynb", "--query", "Why?"], "--query opens no screen: leave out"),

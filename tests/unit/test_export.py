@@ -97,6 +97,12 @@ def test_a_script_is_python_that_jupytext_reads() -> None:
     assert sources == ["import math", "x = 4\nprint('a')\nx", "print(x)", "1/0", "plot()"]
 
 
+def test_nothing_that_was_said_becomes_code_of_a_script() -> None:
+    said = "a\rimport b\x0bimport c\x0cimport d\u2028import e\n# %%\nimport f\n\x00\x1b[31m%%bash"
+    story = [records.UserChat(said, turn=1), records.AssistantChat(said, turn=1, step=0, party=said), *cell(1, "x = 1")]
+    assert [ast.unparse(line) for line in ast.parse(rendered(chosen(story), ".py")).body] == ["x = 1"]
+
+
 def test_markdown_has_the_outputs_and_no_fence_ends_early() -> None:
     story = cell(1, "print('```')", ("stdout", "```\nstill output\n"))
     assert "````text\n```\nstill output\n````" in rendered(chosen(story), ".md")

@@ -278,6 +278,40 @@ def test_only_the_lines_of_what_ran_change(tmp_path: Path, bench: Callable[..., 
         assert changed[0][0].replace("null", "7", 2).count("7") >= changed[0][1].count("7") > 0
 
 
+@pytest.mark.parametrize(
+    ("mark", "layout"),
+    [
+        ("\ufeff", {"indent": 1}),
+        ("", {"indent": 1, "ensure_ascii": True}),
+        ("", {"separators": (",", ":")}),
+        ("\ufeff", {"separators": (", ", ": ")}),
+    ],
+)
+def test_a_file_keeps_its_layout_however_another_program_has_written_it(mark: str, layout: Any, tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("'日 é 🎉 \x1b'"), nbformat.v4.new_code_cell("b")])
+    path = tmp_path / "it.ipynb"
+    before = mark + json.dumps(made, **{"ensure_ascii": False, **layout})
+    path.write_text(before, "utf-8")
+    it = bench(path)
+    it.happen(*again(2, 7, "b"))
+    it.notebook.save()
+    after = path.read_text("utf-8")
+    assert after.replace("7", "null") == before.replace("7", "null")
+    assert "7" in after
+
+
+def test_a_script_with_a_byte_order_mark_runs_and_keeps_it(tmp_path: Path, bench: Callable[..., Bench]) -> None:
+    for name in ("a.py", "b.md"):
+        path = tmp_path / name
+        path.write_text("\ufeffy = 2\n" if name == "a.py" else "\ufeff```python\ny = 2\n```\n", "utf-8")
+        it = bench(path)
+        assert [record.text.strip() for record in it.records() if isinstance(record, records.NotebookCell)] == ["y = 2"]
+        before = path.read_text("utf-8")
+        it.happen(*again(1, 1, "y = 7"))
+        it.notebook.save()
+        assert path.read_text("utf-8") == before.replace("2", "7")
+
+
 def test_a_hidden_cell_takes_no_room_of_what_the_model_is_told(tmp_path: Path) -> None:
     prompt = PromptHandler()
     for place, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):
@@ -518,6 +552,7 @@ def test_code_in_markdown_can_be_run(tmp_path: Path, bench: Callable[..., Bench]
         (b"\xff\xfe\x00", "is not a notebook: it is not valid JSON."),
         (b"[" * 100_000, "is not a notebook: it is not valid JSON."),
         (b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}", "is not a notebook: it is not valid JSON."),
+        ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not a text in UTF-8."),
         (b"[]", "is not a notebook: it has no nbformat."),
         (b'{"nbformat": "4"}', "is not a notebook: it has no nbformat."),
         (b'{"nbformat": true}', "is not a notebook: it has no nbformat."),
