@@ -33,7 +33,11 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
 def replace_file(path: Path, text: str) -> None:
     """Write a file in one step: others see the old one or the new one, whole. A link stays one. Raises `OSError`."""
     path = Path(os.path.realpath(path))
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
+    try:
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".mahtab-")
+    except OSError as error:
+        error.filename = str(path)  # not the name of the draft
+        raise
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
