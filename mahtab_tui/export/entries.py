@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.slicing import parsed
 from mahtab_tui.export.asides import Aside, Asides
 
 _TEXTS = ("text/markdown", "text/html")
@@ -125,6 +127,17 @@ class Conversation:
     def private(self, entry: Entry) -> bool:
         """Return whether an entry is a cell that uses a private variable, or a search that such a cell made."""
         return isinstance(entry, Cell | Aside) and self.left_out.held_back(entry.entry)
+
+    def private_texts(self) -> Iterator[str]:
+        """Return what is known of private variables without the kernel: the strings and the outputs of the cells that use them."""
+        for cell in (entry for entry in self.entries if isinstance(entry, Cell) and self.private(entry)):
+            tree = parsed(cell.code)
+            for node in ast.walk(tree) if tree is not None else ():
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+            for output in cell.outputs:
+                if output.kind != "traceback":
+                    yield from (output.text, output.text.strip().strip("'\""))
 
     def cover(self, told: Callable[[str], str]) -> None:
         """Replace each text by what `told` returns for it."""

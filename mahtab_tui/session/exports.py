@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.bus.covering import covered
+from mahtab_tui.bus.private_texts import PrivateTexts
 from mahtab_tui.bus.storing import StoreError
 from mahtab_tui.export.entries import Conversation
 from mahtab_tui.export.selection import LONGEST, NothingToExport, select
@@ -104,7 +106,10 @@ def export_session(
         raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
     page = load_records(database(), row.id, limit=ALL)
     conversation = Conversation((record for _, record in page.records), asides=True)
+    private = PrivateTexts()
+    private.add(conversation.private_texts())
     conversation.cover(told)
+    conversation.cover(lambda text: covered(text, private.spans(text)))
     chosen = select(conversation, row.id, name=variable, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
     lost = f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""

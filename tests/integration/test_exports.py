@@ -16,7 +16,7 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.export.entries import Conversation
 from mahtab_tui.export.selection import select
-from mahtab_tui.export.writing import write
+from mahtab_tui.export.writing import ENDINGS, write
 from mahtab_tui.session.exports import BadExport, export, export_session, order_of
 from mahtab_tui.store.resume import find_session, new_store
 from tests.integration.sessions import Opened
@@ -114,6 +114,27 @@ def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Call
     assert "sk-later" not in (project / "it.ipynb").read_text()
     with pytest.raises(FileExistsError):
         export_session(find_session(None, project), project / "it.ipynb", told)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(ending: str, home: Path, project: Path) -> None:
+    store, _, _ = new_store(project)
+    for record in (
+        records.UserReplIn("word = 'first private text'", cell=1, party="you"),
+        records.UserReplOut("", cell=1, status="ok"),
+        records.UserReplIn("print(word + 2)", cell=2, party="you"),
+        records.UserReplOut("second private text\n", cell=2, status="ok"),
+        records.Private(name="word", private=True, cells=(1, 2)),
+        records.UserChat("Why first private text?", turn=1),
+        records.UserAttachment("", turn=1, label="@second private text.csv"),
+        records.UserReplIn("print('second private text')", cell=3, party="you"),
+        records.UserReplOut("second private text\n", cell=3, status="ok"),
+    ):
+        store.append(record)
+    store.close()
+    said = export_session(find_session(None, project), project / f"it{ending}", str)
+    assert said.endswith("Left out: 2 that use a private variable.")
+    assert "private text" not in (project / f"it{ending}").read_text()
 
 
 def test_a_variable_that_no_cell_made_is_a_sentence(open_session: Callable[..., Opened], project: Path) -> None:
