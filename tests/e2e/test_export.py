@@ -47,6 +47,7 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
         (("-o", "x.txt"), 2, "Say with -o into which file"),
         (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
         (("-o", "x.md", "--variable", "nothing"), 1, "No cell of this session has made nothing."),
+        (("-o", "x.md", "--variable", ""), 2, "--variable needs the name of a variable."),
         (("-o", "nowhere/x.md"), 1, "nowhere/x.md cannot be written: No such file or directory."),
     ):
         failed = run(*arguments)
