@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -45,9 +46,13 @@ class ExportOrder(NamedTuple):
 
 
 def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
-    """Read ``[VARIABLE] [FILE] [shown] [whole]``, in any order. Raises `BadExport`."""
+    """Read ``[VARIABLE] [FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises `BadExport`."""
     files, variables, flags = list[str](), list[str](), set[str]()
-    for word in typed.split():
+    try:
+        words = shlex.split(typed)
+    except ValueError:
+        raise BadExport('A quotation mark is not closed: /export "my report.html"') from None
+    for word in words:
         if word in ("shown", "whole"):
             flags.add(word)
         elif word.lower().endswith(ENDINGS):

@@ -88,11 +88,15 @@ def test_a_session_with_any_name_is_exported_into_its_folder(name: str, file: st
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
-    [("a.txt", "ending"), ("a.py b.py", "Name one file"), ("x y", "Name one file"), ("1x", "ending")],
+    [("a.txt", "ending"), ("a.py b.py", "Name one file"), ("x y", "Name one file"), ("1x", "ending"), ('"a b.py', "not closed")],
 )
 def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
     with pytest.raises(BadExport, match=sentence):
         order_of(typed, "demo", project)
+
+
+def test_a_name_with_spaces_is_in_quotes(project: Path) -> None:
+    assert order_of("df 'my report.html' whole", "demo", project).path == project / "my report.html"
 
 
 @pytest.mark.parametrize(("name", "why"), [("~nobody-of-this-name/x.md", "No such file or directory"), (f"{'x' * 300}.md", "File name too long")])
