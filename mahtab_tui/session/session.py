@@ -21,7 +21,7 @@ from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments, shown_nothing
 from mahtab_tui.session.branches import Branches
-from mahtab_tui.session.broadcast import Broadcast
+from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
@@ -101,7 +101,7 @@ class Session:
         """Keys from the configuration, and lines typed hidden."""
         self.log.addFilter(MaskingFilter(self.secrets))
         prompt.resume(past, same_kernel=kernel.waited)
-        self.broadcast = Broadcast()
+        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
         self.kernel = MaskedKernel(kernel, self.secrets)
         self._make_kernel = make_kernel
         self.private = PrivateNames(self.log, self.kernel, self.secrets, prompt.left_out, past)

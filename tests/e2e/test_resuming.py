@@ -189,3 +189,26 @@ def test_without_a_terminal_nothing_is_asked(start: Start, project: Path) -> Non
     )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_a_resumed_session_is_watched_from_another_terminal_in_the_middle_of_a_cell(start: Start, project: Path) -> None:
+    first = opened(start)
+    first.enter("import pathlib, time; print('be' + 'gun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('the ' + 'end')\n")
+    first.wait("begun")
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait_end()
+    second = start("--model", "demo", "--continue")
+    second.wait("still runs")
+    watcher = start("--model", "demo", "--continue")
+    watcher.wait("Choose w, f or t")
+    watcher.enter("w")
+    watcher.wait(r"watches \w+ \(\d+\)")
+    watcher.wait("in the first")
+    watcher.wait("begun")
+    watcher.wait(r"kept\s+int\s+1")
+    (project / "go").touch()
+    watcher.wait("the end")
+    second.wait("the end")
+    watcher.type("q")
+    assert watcher.wait_end() == 0
+    assert second.leave() == 0

@@ -7,9 +7,11 @@ import logging
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Input, Namespace, ReplIn, ReplOut
 from mahtab_tui.session import broadcast
-from mahtab_tui.session.broadcast import Broadcast, Feed
-from tests.records import emit
+from mahtab_tui.session.broadcast import Broadcast, Feed, past_for_watchers
+from tests.records import emit, made
+from tests.tui.story import change
 
 
 @pytest.fixture
@@ -42,11 +44,53 @@ def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(log
     assert list(feed.queue)[-1] is None
 
 
-def test_pieces_of_streams_are_not_kept_for_who_comes_later(log: logging.Logger) -> None:
-    first = handler(log).watch()
-    emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
-    assert texts(first) == ["piece"]
-    assert texts(handler(log).watch()) == []
+def test_who_comes_in_the_middle_of_a_cell_gets_what_it_has_printed_and_a_picture_in_its_place(log: logging.Logger) -> None:
+    emit(log, tags.USER_REPL_IN, "code", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=1)
+    emit(log, tags.DISPLAY, "<P>", cell=1, mime="image/png", data="x")
+    emit(log, tags.USER_REPL_OUT_STREAM, "<P>", cell=1, kind="display")
+    emit(log, tags.USER_REPL_OUT_STREAM, "three", cell=1)
+    assert texts(handler(log).watch()) == ["code", "one two", "<P>", "<P>", "three"]
+    emit(log, tags.USER_REPL_OUT, "one two<P>three", cell=1)
+    assert texts(handler(log).watch()) == ["code", "<P>", "one two<P>three"]
+
+
+def test_of_a_stream_the_end_is_kept(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "GROWING", 10)
+    for number in range(100):
+        emit(log, tags.USER_REPL_OUT_STREAM, f"{number} ", cell=1)
+    assert texts(handler(log).watch()) == ["97 98 99 "]
+
+
+def test_an_answer_that_begins_again_loses_its_pieces_and_those_of_searches_are_not_kept(log: logging.Logger) -> None:
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "no", turn=1, step=0)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "", turn=1, step=0, fresh=True)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "yes", turn=1, step=0)
+    emit(log, tags.RLM_CHAT_STREAM, "searching", tree="t", node="1", turn=1, seq=0)
+    assert texts(handler(log).watch()) == ["yes"]
+
+
+PAST = [
+    made(tags.USER_REPL_IN, "first", {"cell": 1}),
+    made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "changes": [change("n", "int", "1")]}),
+    made(tags.USER_REPL_OUT, "done", {"cell": 1, "status": "ok"}),
+    made(tags.USER_REPL_IN, "second", {"cell": 2}),
+    made(tags.INPUT, "name?", {"request": "1", "cell": 2, "state": "waiting"}),
+]
+
+
+@pytest.mark.parametrize("same_kernel", [False, True])
+def test_of_a_resumed_session_the_past_is_seen_in_which_nothing_runs_that_has_ended(same_kernel: bool) -> None:
+    feed = Broadcast(past_for_watchers(PAST, same_kernel=same_kernel)).watch()
+    seen = [record for record in feed.queue if record is not None]
+    ended = [record.cell for record in seen if isinstance(record, ReplOut)]
+    assert ended == ([1] if same_kernel else [1, 2])
+    assert [record.text for record in seen if isinstance(record, ReplIn)] == ["first", "second"]
+    assert not any(isinstance(record, Input) for record in seen)
+    assert isinstance(seen[-1], Namespace), "variables of an earlier kernel are forgotten"
+    assert seen[-1].fresh
+    assert list(past_for_watchers([], same_kernel=False)) == []
 
 
 def test_the_newest_of_the_past_is_kept(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
