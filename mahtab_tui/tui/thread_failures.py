@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+
+_WRITER = "textual-output"
+"""Textual's thread that writes to the terminal."""
 
 
 @contextlib.contextmanager
@@ -16,6 +20,8 @@ def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
         if issubclass(failure.exc_type, SystemExit):
             return
         name = failure.thread.name if failure.thread is not None else "unknown"
+        if name == _WRITER and isinstance(failure.exc_value, OSError) and failure.exc_value.errno == errno.EIO:
+            return  # the terminal was closed, which ends the program
         lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
         tell(
             f"An error has ended the thread {name!r} of mahtab-tui. If something no longer works, leave, and come back with --continue."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import threading
 from collections.abc import Callable
@@ -28,3 +29,19 @@ def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_trace
     assert "'kernel reader'" in told[0]
     assert told[0].endswith("IndexError: pop from empty list")
     assert capfd.readouterr().err == ""
+
+
+def test_that_the_terminal_was_closed_while_it_was_written_to_is_not_told() -> None:
+    """The next screen of the session would show it."""
+    told: list[str] = []
+
+    def write(error: int) -> None:
+        raise OSError(error, "")
+
+    with thread_failures_told(told.append):
+        for error in (errno.EIO, errno.ENOSPC):
+            thread = threading.Thread(target=write, args=(error,), name="textual-output")
+            thread.start()
+            thread.join()
+    assert len(told) == 1
+    assert f"Errno {errno.ENOSPC}" in told[0]
