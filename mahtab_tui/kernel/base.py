@@ -25,6 +25,12 @@ class KernelState(StrEnum):
     IDLE = "idle"
     BUSY = "busy"
     DEAD = "dead"
+    TAKEN = "taken over"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this program has no kernel."""
+        return self in (KernelState.DEAD, KernelState.TAKEN)
 
 
 class KernelError(Exception):

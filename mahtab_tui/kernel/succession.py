@@ -101,7 +101,7 @@ class Succession:
         """
         with self._swap:
             if self._closed:
-                raise KernelError(CLOSED)
+                raise KernelError(self.failure)
             old = self.worker
             new = self._launch(executable)
             self._become(new, executable)
@@ -139,14 +139,13 @@ class Succession:
 
     def close(self, *, leave: bool) -> None:
         """End the process, or leave it to the next host."""
-        self._closed = True
+        self._closed, self.failure = True, CLOSED
         with self._swap:
             worker, self.worker = self.worker, None
         if worker is not None and leave:
             worker.leave()
         elif worker is not None:
             worker.end(Status.KILLED, CLOSED)
-        self.failure = CLOSED
         self.tell(KernelState.DEAD, "")
 
     # What a `WorkerProcess` tells.
@@ -166,7 +165,8 @@ class Succession:
                 return
             self.worker = None
             self._cwd = worker.cwd
-        self._failed(how)
+            self._closed, self.failure = True, how  # a new one would wait for the same session
+        self.tell(KernelState.TAKEN, how)
 
     def ended(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:

@@ -334,7 +334,7 @@ class Cells:
 
     def follow(self, state: KernelState) -> None:
         """Follow the kernel's state: when it dies, its names are gone; a new one may start with some."""
-        if state is KernelState.DEAD:
+        if state.is_over:
             self._dead = True
             self._keeping.lost()
             self.provenance.clear()

@@ -26,9 +26,16 @@ class KernelControl:
     """Methods return at once."""
 
     def __init__(
-        self, log: logging.Logger, kernel: MaskedKernel, make: MakeKernel | None, cells: Cells, keeping: Keeping, undo: Undo, private: PrivateNames
+        self,
+        log: logging.Logger,
+        kernel: MaskedKernel,
+        make: Callable[[], MakeKernel | None],
+        cells: Cells,
+        keeping: Keeping,
+        undo: Undo,
+        private: PrivateNames,
     ) -> None:
-        """make: creates a kernel at another place; None if this one stays where it is."""
+        """make: returns what creates a kernel at another place; None if this one stays where it is."""
         self._make = make
         self._log = log
         self._kernel = kernel
@@ -66,9 +73,10 @@ class KernelControl:
         """Go on with a kernel at another place; empty for this machine. What was saved there of this session comes back."""
 
         def work() -> None:
-            if self._make is None:
+            make = self._make()
+            if make is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            new = self._make(address)
+            new = make(address)
             self._keeping.save(_PATIENCE)
             self._kernel.exchange(new, f"The kernel runs on {address or 'this machine'} now: its namespace is empty, but for what comes back.")
             self._cells.forget()

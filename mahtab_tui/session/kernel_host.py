@@ -88,9 +88,9 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
-        if info.state is KernelState.DEAD and self._servers is not None:
+        if info.state.is_over and self._servers is not None:
             self._servers.cancel_all()
-        if info.state is KernelState.DEAD:
+        if info.state.is_over:
             self._cancel_effects()
 
     def late_output(self, text: str) -> None:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
-_TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more."
+_TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. To take it back, leave, and come back with --continue."
 
 _PATIENCE, _HURRY = 5.0, 0.5
 """Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
@@ -220,6 +220,7 @@ class Session:
     def taken_over(self) -> None:
         """Tell the user that another program writes the session now, and this one is not saved."""
         self.keeping.stop()
+        self._make_kernel = None  # a kernel at another place would wait for the same session
         self.profile.rename(f"{self.name} (taken over)")
         self.notice(_TAKEN_OVER, "warning")
 
@@ -306,7 +307,7 @@ class Session:
         """What the user does with the kernel itself; loaded when it is first wanted."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(self.log, self.kernel, self._make_kernel, self.cells, self.keeping, self.undo, self.private)
+        return KernelControl(self.log, self.kernel, lambda: self._make_kernel, self.cells, self.keeping, self.undo, self.private)
 
     # Settings
 

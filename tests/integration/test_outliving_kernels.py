@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.held.waiting import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.restoration import KeepPlace
@@ -183,7 +183,9 @@ def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
     running = first.begin(2, WAIT)
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
-    assert first.host.wait_for_state(KernelState.DEAD) == TAKEN
+    assert first.host.wait_for_state(KernelState.TAKEN) == TAKEN
+    with pytest.raises(KernelError, match=TAKEN):
+        first.kernel.reset()  # a second kernel would wait for the same session
     assert first.run(3, "n").status is Status.DIED
     first.kernel.close()
     Path("go").touch()

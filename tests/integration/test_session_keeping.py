@@ -138,6 +138,17 @@ def test_a_session_that_was_taken_over_writes_no_more(open_session: Open, kept: 
     assert kept.files() == before
 
 
+def test_a_session_that_was_taken_over_makes_no_kernel_at_another_place(open_session: Open) -> None:
+    """It would wait for a screen as the kernel of the session."""
+    it = open_session()
+    made: list[str] = []
+    it.session._make_kernel = made.append  # type: ignore[assignment]
+    it.session.taken_over()
+    it.session.kernel_control.move("")
+    wait_for(lambda: any("belongs to another program" in record.text for record in it.store.records))
+    assert made == []
+
+
 def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept: Kept) -> None:
     it = open_session(keep=kept.place)
     it.run("import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)")

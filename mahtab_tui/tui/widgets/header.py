@@ -23,7 +23,7 @@ NARROW = 100
 FULL = 0.8
 """The part of the model's window from which the header warns."""
 
-_STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad")}
+_STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad"), "taken over": ("○", "$warning")}
 _APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "runs by itself", "plan": "plans only"}
 
 
@@ -170,7 +170,7 @@ class HeaderBar(Widget):
     def _activity(self) -> tuple[str, float | None]:
         """The most urgent activity for the user, and since when (seconds since the epoch; None if no time is shown)."""
         state, activity = self.kernel.state or "starting", self._activities.now
-        if state == "dead":
+        if state in ("dead", "taken over"):
             return state, None
         if (since := self._waiting.since) is not None:
             return "waiting for you", since
