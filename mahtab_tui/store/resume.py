@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import AssistantChat, Notice, Record, ReplOut
+from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, ReplOut, UserChat, UserReplIn
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
@@ -80,10 +80,11 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
     past = [*marks, *past]
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
+    cut = _about_cut_answer(past)
     if variables and is_kept(row.id):
-        past.append(_notice("The conversation is back; the variables follow."))
+        past.append(_notice(f"The conversation is back; the variables follow.{cut}"))
     else:
-        past.append(_notice("The conversation is back, the namespace is not. Run the cells again that you need."))
+        past.append(_notice(f"The conversation is back, the namespace is not. Run the cells again that you need.{cut}"))
     return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
 
 
@@ -98,7 +99,15 @@ def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
         end -= 1
     left = [record for record in kept[end:] if not isinstance(record, ReplOut)]  # the output is told again, from its beginning
     runs = f" Cell {cell} still runs." if cell else ""
-    return [*kept[:end], *left, _notice(f"The conversation is back, and so is its kernel with all variables: it has waited.{runs}")]
+    cut = _about_cut_answer(past)
+    return [*kept[:end], *left, _notice(f"The conversation is back, and so is its kernel with all variables: it has waited.{runs}{cut}")]
+
+
+def _about_cut_answer(past: Sequence[Record]) -> str:
+    """Say that an answer has not ended, if nothing was entered since."""
+    last = next((record for record in reversed(past) if isinstance(record, Agent | UserReplIn | UserChat)), None)
+    going = isinstance(last, Agent) and last.state in ("thinking", "reflecting")
+    return " The model's answer was cut off: ask again if you need the rest." if going else ""
 
 
 def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
 from mahtab_tui.store.claim import claim
 from mahtab_tui.store.namespaces import keep_place, kept_bytes
-from mahtab_tui.store.resume import NoSession, database, find_session, forked_store, remove_session, resumed_store
+from mahtab_tui.store.resume import NoSession, database, find_session, forked_store, going_on, remove_session, resumed_store
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.records import made
 
@@ -101,3 +102,26 @@ def test_the_key_is_one_for_all_sessions_and_the_users_alone(home: Path) -> None
     above = home / ".mahtab" / "namespaces"
     assert (above.stat().st_mode & 0o777, (above / "key").stat().st_mode & 0o777) == (0o700, 0o600)
     assert Path(second.folder).parent == above
+
+
+@pytest.mark.parametrize(
+    ("later", "said"),
+    [
+        ([], True),
+        ([made(tags.ASSISTANT_REPL_IN, "n = 1", {"cell": 1})], True),
+        ([made(tags.AGENT, "", {"state": "done", "turn": 1})], False),
+        ([made(tags.USER_REPL_IN, "n = 2", {"cell": 1})], False),
+    ],
+    ids=["it thought", "its cell ran", "it had ended", "something was entered since"],
+)
+def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(home: Path, later: list[Record], said: bool) -> None:
+    store = SqliteStore(database(), "aa", name="a", project="p")
+    for record in [made(tags.USER_CHAT, "why?", {"turn": 1}), made(tags.AGENT, "", {"state": "thinking", "turn": 1}), *later]:
+        store.append(record)
+    store.close()
+    again, _, past = resumed_store(find_session("aa", None))
+    assert past[-1].text.endswith("cut off: ask again if you need the rest.") == said
+    (*_, last) = going_on(again, past, 0)
+    assert last.text.endswith("cut off: ask again if you need the rest.") == said
+    assert again.claim is not None
+    again.claim.release()

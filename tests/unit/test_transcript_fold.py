@@ -59,7 +59,7 @@ def test_what_was_going_on_in_a_resumed_session_does_not_go_on() -> None:
     )
     assert transcript.running == {}
     assert transcript.activity is None
-    assert cell_of(transcript, 1).approval == ""
+    assert cell_of(transcript, 1).approval == "not run"
 
 
 def test_late_output_stands_under_the_last_cell() -> None:

@@ -84,7 +84,7 @@ class AnswerEntries:
         cell = self._block(record)
         if cell is None:
             return
-        cell.approval = record.state if record.state in ("waiting", "skipped", "stopped", "refused") else ""
+        cell.approval = record.state if record.state in ("waiting", "not run", "skipped", "stopped", "refused") else ""
         cell.reason = record.reason
         if record.state == "edited" and record.text:
             cell.code, cell.edited = record.text, True

@@ -90,7 +90,7 @@ class Cell(Entry):
     duration: float | None = None
     """Seconds."""
     approval: str = ""
-    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed."""
+    """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it was written, "not run" if it waited then."""
     reason: str = ""
     """Why it was skipped."""
     edited: bool = False

@@ -269,9 +269,9 @@ class Transcript:
         self.append(Note(level="quiet", text=skill_sentence(record)))
 
     def _approval(self, record: records.Approval) -> None:
-        if record.time >= self._since or record.state != "waiting":
-            cells = self._answers if record.guest is None else self._guests
-            cells.approval(record)
+        cells = self._answers if record.guest is None else self._guests
+        was = record.time < self._since and record.state == "waiting"
+        cells.approval(record.changed(state="not run") if was else record)
 
     def _review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
