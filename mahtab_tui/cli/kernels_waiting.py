@@ -18,7 +18,7 @@ from mahtab_tui.kernel.held.waiting import stop as stop_kernel
 from mahtab_tui.session.waiting import waiting_elsewhere
 from mahtab_tui.store.claim import held
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import StoreError, records_of
+from mahtab_tui.store.sqlite import StoreError, list_sessions, records_of
 
 _CODE = 60
 """Characters of a cell's code that are printed."""
@@ -31,9 +31,10 @@ def kernels_that_wait() -> Iterator[str]:
     if waiting or elsewhere:
         yield "Kernels that wait (mahtab-tui --resume ID goes on, sessions stop ID ends one):"
     for kernel in waiting:
-        yield f"  {one_line(kernel.session)}  {_memory(kernel.pid)}  {_work(kernel)}"
+        yield f"  {one_line(kernel.session)}  {_memory(kernel.pid)}  {_work(kernel)}{_folder(kernel.session)}"
     for noted in reversed(elsewhere):
-        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, begun {_age(time.time() - noted.since)} ago"
+        begun = _age(time.time() - noted.since)
+        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, begun {begun} ago{_folder(noted.session)}"
 
 
 def stop(session: str) -> None:
@@ -81,7 +82,16 @@ def _work(kernel: WaitingKernel) -> str:
         return f"idle for {age}"
     code = " ".join(_code(kernel).split())
     shown = code if len(code) <= _CODE else f"{code[: _CODE - 1]}…"
-    return f"runs cell {kernel.cell} for {age}: {one_line(shown)}"
+    return f"running cell {kernel.cell} for {age}: {one_line(shown)}"
+
+
+def _folder(session: str) -> str:
+    """The folder of a session, if it is not this one: the list is of all folders."""
+    try:
+        row = next((row for row in list_sessions(database(), None, begins=session) if row.id == session), None)
+    except StoreError:
+        return ""
+    return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
 
 
 def _code(kernel: WaitingKernel) -> str:

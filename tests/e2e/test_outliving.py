@@ -144,7 +144,7 @@ def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start,
     assert screen.leave() == 0
     (kernel,) = waiting_kernels(home)
     listed = sessions(project)
-    session = re.search(r"(\w{8})  \d+ MB  runs cell 1 for \d+ s: import time; print\('be'", listed)
+    session = re.search(r"(\w{8})  \d+ MB  running cell 1 for \d+ s: import time; print\('be'", listed)
     assert session is not None, listed
     assert "The kernel of session" in sessions(project, "rm", "--yes", session[1], code=1)
     other = start()

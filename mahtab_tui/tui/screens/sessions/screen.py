@@ -212,7 +212,8 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
     def line(self, row: Hit, width: int) -> Content:
         session = row.session
         elsewhere = self._answer is not None and session.id in self._answer.open_now
-        mark = ("● ", "$moon") if session.id == self._present else ("◌ ", "$warning") if elsewhere else "  "
+        waits = self._answer is not None and session.id in self._answer.waiting
+        mark = ("● ", "$moon") if session.id == self._present else ("◌ ", "$warning") if elsewhere else ("○ ", "$good") if waits else "  "
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         when = day(session) if width >= _WIDE else day(session)[:10]
         more = (f"  {Path(session.project).name}  {session.model}  {cost(session)}", "$muted") if width >= _WIDE else ""
