@@ -11,6 +11,7 @@ from typing import Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost
 from mahtab_tui.kernel.launch import Place, Wire, WireState
+from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker_process import WorkerProcess
@@ -75,7 +76,8 @@ class Succession:
             with self._swap:
                 self._become(self._launch(executable), executable)
         except KernelError as error:
-            self._failed(str(error))
+            if not self._closed:
+                self._failed(str(error))
             raise
         self._begin("")
 
@@ -126,6 +128,8 @@ class Succession:
     def tell(self, state: KernelState, text: str) -> None:
         """Tell the host of a state; text: a sentence or none."""
         with self._changed:
+            if self.state is KernelState.TAKEN:  # nothing follows
+                return
             self.state = state
             self._changed.notify_all()
         self._host.kernel_state(self.info(), text)
@@ -161,7 +165,7 @@ class Succession:
 
     def taken(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
-            if self._closed or self.worker is not worker:
+            if self._closed or self.worker not in (worker, None):  # None: as soon as it was there
                 return
             self.worker = None
             self._cwd = worker.cwd
@@ -246,6 +250,8 @@ class Succession:
         with self._changed:
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
+            if worker.taken:
+                raise KernelError(TAKEN)
             self.worker, self._executable = worker, executable
 
     def _failed(self, text: str) -> None:

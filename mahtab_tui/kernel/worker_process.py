@@ -69,6 +69,8 @@ class WorkerProcess:
         self._process: Process | None = None
         self.over = False
         """The process has ended."""
+        self.taken = False
+        """Another host has it."""
         self._intent: tuple[Status, str] | None = None
         self._cells = RunningCells()
         self._restoring: RunningCell | None = None
@@ -252,6 +254,7 @@ class WorkerProcess:
         for cell in reversed(cells):
             cell.lost(Status.KILLED, TAKEN)
         self._answers.cancel_all()
+        self.taken = True
         self._listener.taken(self, TAKEN)
 
     def _over(self, code: int) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,16 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.held.waiting import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.outliving import TAKEN
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.succession import Succession
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding import spool
+from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session.beginning import HereAndHeld
 from mahtab_tui.store.namespaces import keep_place
 from tests.integration.far import Road
+from tests.integration.kernels import RecordingHost
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.waiting import alive, wait_for
 
@@ -194,6 +199,31 @@ def test_another_screen_takes_the_kernel_and_the_first_is_told() -> None:
     assert result.status is Status.OK
     assert second.run(3, "n").output == "1\n"
     second.kernel.close()
+
+
+@pytest.mark.parametrize("when", ["before it is in its place", "at any time"])
+def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Screen()
+    first.run(1, "n = 1")
+    first.leave()
+    place = HereAndHeld(SESSION, 1.0, attach(SESSION))
+    third = Screen(again=True)
+    become = Succession._become
+
+    def late(self: Succession, worker: WorkerProcess, executable: str) -> None:
+        wait_for(lambda: worker.taken)
+        become(self, worker, executable)
+
+    if when == "before it is in its place":
+        monkeypatch.setattr(Succession, "_become", late)
+    second = ProcessKernel(place=place)
+    OPEN.append(second)
+    host = RecordingHost()
+    with suppress(KernelError):
+        second.start(host)
+    assert host.wait_for_state(KernelState.TAKEN) == TAKEN
+    assert second.execute("n", cell=2, origin="user", on_output=lambda kind, text: None).status is Status.DIED
+    assert third.run(2, "n").output == "1\n"
 
 
 def test_code_sees_no_holder_among_its_children() -> None:
