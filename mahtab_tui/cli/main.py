@@ -6,24 +6,18 @@ import difflib
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from mahtab_tui import __version__
-from mahtab_tui.cli.config import config_app
-from mahtab_tui.cli.kernels import kernels_app
-from mahtab_tui.cli.mcp import mcp_app
-from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, checked_settings
+from mahtab_tui.cli.commands import COMMANDS, Commands
+from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, SkillsDir, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
-from mahtab_tui.cli.searching import bench, rlm
-from mahtab_tui.cli.sessions import export, replay, sessions_app
-from mahtab_tui.cli.skills import SkillsDir, skills_app
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
@@ -32,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="mahtab-tui",
+    cls=Commands,
     help="You and a language model work in one live Python namespace. Without a command, opens the screen.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,12 +34,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="[FILE|FOLDER]... | COMMAND [ARGS]...",
 )
-
-app.add_typer(mcp_app, name="mcp")
-app.add_typer(skills_app, name="skills")
-app.add_typer(config_app, name="config")
-app.add_typer(sessions_app, name="sessions")
-app.add_typer(kernels_app, name="kernels")
 Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
 
 CELLS = (".ipynb", ".py", ".md")
@@ -235,7 +224,6 @@ def screen(
     raise typer.Exit(closed.code)
 
 
-@app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="What to ask")],
     model: Model = None,
@@ -264,13 +252,6 @@ def ask(
     raise typer.Exit(ask_once(question, settings, files, as_json=json))
 
 
-app.command()(rlm)
-app.command()(bench)
-app.command()(export)
-app.command()(replay)
-
-
-@app.command()
 def watch(
     what: Annotated[str | None, typer.Argument(metavar="[FILE|SESSION]", help="A log, or a running session's name or process id")] = None,
 ) -> None:
@@ -286,7 +267,6 @@ def watch(
         fail(f"{error.filename or what} cannot be read: {error.strerror}.")
 
 
-@app.command("help")
 def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manual; without one, the list of topics")] = None) -> None:
     """Show a page of the manual: keys, models, search, agents and more."""
     from mahtab_tui.cli.help import overview, show
@@ -298,7 +278,6 @@ def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manua
         fail(str(error))
 
 
-@app.command()
 def doctor() -> None:
     """Check this machine: what was found, and what to do about what is missing."""
     from mahtab_tui.cli.doctor import report
@@ -310,13 +289,15 @@ def doctor() -> None:
 
 def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
     """Change to the folder among the paths, and check the files. Ends the command with a sentence if one cannot be used."""
+    if not paths:
+        return []
     from mahtab_tui.session.loading import CannotLoad, look_at_files
 
-    folders = [path for path in paths or () if path.is_dir()]
+    folders = [path for path in paths if path.is_dir()]
     if len(folders) > 1:
         fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
     try:
-        files = look_at_files([path for path in paths or () if path not in folders])
+        files = look_at_files([path for path in paths if path not in folders])
         for folder in folders:
             os.chdir(folder)
     except CannotLoad as error:
@@ -326,14 +307,11 @@ def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
     return files
 
 
-def _with_load(words: list[str]) -> list[str]:
+def _with_load(words: list[str], with_value: Set[str]) -> list[str]:
     """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options.
 
-    A notebook, a script or a Markdown file becomes ``--cells``.
+    A notebook, a script or a Markdown file becomes ``--cells``. with_value: the options that take one.
     """
-    commands = typer.main.get_command(app)
-    assert isinstance(commands, TyperGroup)
-    with_value = {name for option in commands.params if not getattr(option, "is_flag", False) for name in option.opts}
     rest, options, paths = list(words), list[str](), list[str]()
     while rest:
         word = rest.pop(0)
@@ -343,13 +321,13 @@ def _with_load(words: list[str]) -> list[str]:
         if word.startswith("-") and word != "-":
             options += [word, *rest[:1]] if word in with_value else [word]
             del rest[: word in with_value]
-        elif not paths and word in commands.commands:
+        elif not paths and word in COMMANDS:
             return words
         else:
             paths.append(word)
     for path in paths:
         if not os.path.lexists(path):
-            near = difflib.get_close_matches(path, commands.commands, n=1)
+            near = difflib.get_close_matches(path, COMMANDS, n=1)
             fail(f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands.")
     return [*options, *(f"--{'cells' if path.lower().endswith(CELLS) and not os.path.isdir(path) else 'load'}={path}" for path in paths)]
 
@@ -369,8 +347,10 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
+    command = typer.main.get_command(app)
+    with_value = {name for option in command.params if not getattr(option, "is_flag", False) for name in option.opts}
     try:
-        words = _with_load(_with_optional_value(sys.argv[1:]))
+        words = _with_load(_with_optional_value(sys.argv[1:]), with_value)
     except typer.Exit as error:
         raise SystemExit(error.exit_code) from None
-    app(args=words, prog_name="mahtab-tui")
+    command(args=words, prog_name="mahtab-tui")

@@ -21,6 +21,10 @@ KernelAddress = Annotated[
 ]
 MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]
+SkillsDir = Annotated[
+    list[Path] | None,
+    typer.Option("--skills-dir", metavar="FOLDER", help="A folder of skills; may be repeated. If names clash, the last folder wins"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 Given = Annotated[
     list[str] | None,

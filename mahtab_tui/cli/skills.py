@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mahtab_tui.cli.options import SkillsDir
 from mahtab_tui.cli.printing import fail, say
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
@@ -16,11 +17,6 @@ from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 
 skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
-
-SkillsDir = Annotated[
-    list[Path] | None,
-    typer.Option("--skills-dir", metavar="FOLDER", help="A folder of skills; may be repeated. If names clash, the last folder wins"),
-]
 
 
 def _warn(problem: str) -> None:

@@ -78,7 +78,9 @@ def test_files_are_loaded_and_events_are_told_as_json(project: Path, replay: Cal
 def test_a_query_takes_what_ask_takes() -> None:
     commands = typer.main.get_command(app)
     assert isinstance(commands, TyperGroup)
-    options, asking = ({name for option in command.params for name in option.opts} for command in (commands, commands.commands["ask"]))
+    ask = commands.get_command(typer.Context(commands), "ask")
+    assert ask is not None
+    options, asking = ({name for option in command.params for name in option.opts} for command in (commands, ask))
     assert asking - options == {"question"}
 
 

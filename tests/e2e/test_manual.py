@@ -51,8 +51,8 @@ def test_every_command_and_option_is_there() -> None:
         found = typer.main.get_command(app)
         options = {name for option in found.params for name in option.opts}
         for word in words:
-            if isinstance(found, TyperGroup) and word in found.commands:
-                found = found.commands[word]
+            if isinstance(found, TyperGroup) and (within := found.get_command(typer.Context(found), word)):
+                found = within
                 options = {name for option in found.params for name in option.opts}
             elif word.startswith("-"):
                 assert word in options, words

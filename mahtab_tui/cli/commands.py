@@ -1,0 +1,52 @@
+"""The commands of the command line, each loaded when it runs: the screen waits for none of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = {
+    "ask": "mahtab_tui.cli.main:ask",
+    "rlm": "mahtab_tui.cli.searching:rlm",
+    "bench": "mahtab_tui.cli.searching:bench",
+    "export": "mahtab_tui.cli.sessions:export",
+    "replay": "mahtab_tui.cli.sessions:replay",
+    "watch": "mahtab_tui.cli.main:watch",
+    "help": "mahtab_tui.cli.main:help_",
+    "doctor": "mahtab_tui.cli.main:doctor",
+    "mcp": "mahtab_tui.cli.mcp:mcp_app",
+    "skills": "mahtab_tui.cli.skills:skills_app",
+    "config": "mahtab_tui.cli.config:config_app",
+    "sessions": "mahtab_tui.cli.sessions:sessions_app",
+    "kernels": "mahtab_tui.cli.kernels:kernels_app",
+}
+"""Where each command is: a function, or a `Typer` of its subcommands. In the order of the help."""
+
+
+class Commands(TyperGroup):
+    """The group of all `COMMANDS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.commands[cmd_name] = _loaded(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _loaded(name: str) -> Any:
+    module, _, attribute = COMMANDS[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    group = typer.Typer(add_completion=False, rich_markup_mode=None)
+    group.callback()(lambda: None)  # keeps a single command one of a group
+    if isinstance(found, typer.Typer):
+        group.add_typer(found, name=name)
+    else:
+        group.command(name)(found)
+    commands = typer.main.get_command(group)
+    assert isinstance(commands, TyperGroup)
+    return commands.commands[name]
