@@ -33,10 +33,11 @@ class CellThread:
         host: SessionKernelHost,
         cells: Cells,
         inbox: Inbox,
+        ready: Future[bool],
         files: Sequence[DataFile],
         past: Sequence[Record] = (),
     ) -> None:
-        """files: are loaded into variables once the kernel has started. past: the records of a resumed session."""
+        """ready: set when the first kernel is ready, see `Session.ready`. files: are loaded into variables once the kernel has started. past: the records of a resumed session."""
         self._log = log
         self._kernel = kernel
         self._keeping = keeping
@@ -45,8 +46,7 @@ class CellThread:
         self._inbox = inbox
         self._files = files
         self._past = past
-        self.ready: Future[bool] = Future()
-        """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
+        self._ready = ready
         self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class CellThread:
         try:
             self._keeping.attached(*self._kernel.kept_before())
             self._cells.adopt_again(makers(self._past))
-            self.ready.set_result(self._kernel.installed("pandas"))
+            self._ready.set_result(self._kernel.installed("pandas"))
         except KernelError as error:
             self._notice(str(error), "warning")
 
@@ -105,7 +105,7 @@ class CellThread:
                 self._cells.adopt(variables)
             if not self._kernel.waited:
                 self._keeping.begin()
-                self.ready.set_result(self._kernel.installed("pandas"))
+                self._ready.set_result(self._kernel.installed("pandas"))
             for file in self._files:
                 self.load(file)
         except KernelError as error:

@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.code_help import Completions, Explanation
-from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.llm.providers import check_model, full_name
-from mahtab_tui.llm.spending import Spending
-from mahtab_tui.session.agent_thread import AgentThread
-from mahtab_tui.session.attachments import Attachments, shown_nothing
-from mahtab_tui.session.branches import Branches
-from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
-from mahtab_tui.session.cell_thread import CellThread
-from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.face import Face
 from mahtab_tui.session.inbox import Inbox, Item, Mode
-from mahtab_tui.session.joined_agents import JoinedAgents
-from mahtab_tui.session.keeping import Keeping
-from mahtab_tui.session.kernel_host import SessionKernelHost
-from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.models import Models
-from mahtab_tui.session.preview import QuestionPreview
-from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.rebuilding import Rebuilding
-from mahtab_tui.session.requests import UserRequests
-from mahtab_tui.session.searches import Searches
-from mahtab_tui.session.tool_calls import ToolCalls
-from mahtab_tui.session.turns import TurnHost
-from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import ApprovalMode, Settings
-from mahtab_tui.system.exporting import traces_go_to
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
+    from mahtab_tui.bus.decision import Decision
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.kernel.base import Kernel
+    from mahtab_tui.kernel.code_help import Completions, Explanation
+    from mahtab_tui.kernel.looking import Look
+    from mahtab_tui.llm.spending import Spending
+    from mahtab_tui.session.agent_thread import AgentThread
+    from mahtab_tui.session.attachments import Attachments
+    from mahtab_tui.session.branches import Branches
+    from mahtab_tui.session.broadcast import Broadcast
+    from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.context_use import ContextUse
+    from mahtab_tui.session.face import Face
     from mahtab_tui.session.hooks import Hooks
+    from mahtab_tui.session.joined_agents import JoinedAgents
+    from mahtab_tui.session.keeping import Keeping
     from mahtab_tui.session.kernel_control import KernelControl, MakeKernel
+    from mahtab_tui.session.kernel_host import SessionKernelHost
+    from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.models import Models
     from mahtab_tui.session.notebooks import Notebook
+    from mahtab_tui.session.parts import Parts
     from mahtab_tui.session.plans import Plans
-    from mahtab_tui.session.server_calls import ServerCalls
+    from mahtab_tui.session.preview import QuestionPreview
+    from mahtab_tui.session.private_names import PrivateNames
+    from mahtab_tui.session.requests import UserRequests
+    from mahtab_tui.session.searches import Searches
+    from mahtab_tui.session.turns import TurnHost
+    from mahtab_tui.session.undo import Undo
 
 _REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
@@ -65,8 +61,25 @@ _PATIENCE, _HURRY = 5.0, 0.5
 Stopped = Literal["model", "cell", "hook"]
 
 
+T = TypeVar("T")
+
+
+class _Part(Generic[T]):
+    """One of the `Parts` as an attribute of the session."""
+
+    def __set_name__(self, owner: type[Session], name: str) -> None:
+        self._name = name
+
+    def __get__(self, session: Session, owner: type[Session]) -> T:
+        part: T = getattr(session._parts, self._name)
+        return part
+
+
 class Session:
-    """A conversation over one namespace. Methods may be called from any thread, and return at once unless they say otherwise."""
+    """A conversation over one namespace. Methods may be called from any thread, and return at once unless they say otherwise.
+
+    Its parts are loaded and built when the first of them is wanted, by `start` at the latest.
+    """
 
     def __init__(
         self,
@@ -95,69 +108,55 @@ class Session:
         self.past = past
         self._store = store
         self._closed = False
-        # Each part gets only parts that were created above it.
         self.log, prompt = setup_logging(store)
         self.secrets = Secrets(settings.secrets)
         """Keys from the configuration, and lines typed hidden."""
         self.log.addFilter(MaskingFilter(self.secrets))
         prompt.resume(past, same_kernel=kernel.waited)
-        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
         self.kernel = MaskedKernel(kernel, self.secrets)
-        self._make_kernel = make_kernel
-        self.private = PrivateNames(self.log, self.kernel, self.secrets, prompt.left_out, past)
-        self.log.addHandler(self.private)
         self.profile = Profile(self.log, settings, name)
-        if not no_trace and traces_go_to():
-            from mahtab_tui.session.traces import Traces
-
-            self.log.addHandler(Traces(self.log, self.secrets, self.private, self.profile))
-        self.models = Models(self.log, settings, self.profile, self.kernel)
-        self.spending = Spending(lambda: settings.max_usd)
-        self.spending.resume(past)
-        self.knowledge = Knowledge(self.log, settings, self.secrets, self.spending, past, no_trace=no_trace)
-        tools = ToolCalls(self.knowledge)
-        asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
         self.inbox = Inbox(self.log)
-        self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, self.kernel, self.inbox, asking=asking)
-        self.keeping = Keeping(self.log, self.kernel)
-        self._rebuilding = Rebuilding(past)
-        self.log.addHandler(self._rebuilding)
-        last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
-        self.hooks: Hooks | None = None
-        if settings.hooks:
-            from mahtab_tui.session.hooks import Hooks
+        self.ready: Future[bool] = Future()
+        """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
+        self._make_kernel = make_kernel
+        self._building = threading.Lock()
+        self._built: Parts | None = None
 
-            self.hooks = Hooks(self.log, settings, self.secrets, self.profile)
-        self.cells = Cells(self.log, self.kernel, self.keeping, tools, self.private, face, self.hooks, first=last + 1)
-        self.undo = Undo(self.log, self.kernel, self.keeping, self.cells)
-        self.branches = Branches(self.log, settings, store, self.kernel, self.cells, self.undo)
-        self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures, self.private)
-        self.approvals: UserRequests[Decision] = UserRequests()
-        parts = (self.log, self.kernel, self.cells, self.undo, prompt, self.profile, self.secrets, self.spending, self.attachments, self.approvals)
-        self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
-        self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
-        self.preview = QuestionPreview(self.kernel, self.attachments, self.agent)
-        self.joined_agents = JoinedAgents(self.log, self.inbox, self.approvals, self.profile)
-        self._suggestions: Suggestions | None = None
-        if suggesting := settings.suggestion_model:
-            from mahtab_tui.session.suggestions import Suggestions
+        def build() -> Parts:
+            from mahtab_tui.session.parts import Parts
 
-            make = partial(self.models.make, suggesting, thinking=False)
-            self._suggestions = Suggestions(self.log, make, self.private.variables, self.spending, self.secrets)
-        servers: ServerCalls | None = None
-        if settings.mcp:
-            from mahtab_tui.session.server_calls import ServerCalls
+            made = (self.log, prompt, self.secrets, self.kernel, self.profile, self.inbox, self.ready)
+            given = (face, store, past, files, notebook, self.everything)
+            return Parts(settings, *made, *given, by_program=by_program, no_trace=no_trace)
 
-            servers = ServerCalls(self.log, self.knowledge, self.cells, self.profile, self.approvals, self.agent.stop)
-        served = (self.log, face, self.secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
-        self.host = SessionKernelHost(*served, self.kernel, self.approvals, reads_input=not by_program)
-        self.notebook: Notebook | None = None
-        if notebook is not None:
-            from mahtab_tui.session.notebooks import Notebook
+        self._build = build
 
-            self.notebook = Notebook(self.log, self.inbox, self.cells, self.secrets, notebook, past, self.everything)
-            self.log.addHandler(self.notebook)
-        self._cell_thread = CellThread(self.log, self.kernel, self.keeping, self.host, self.cells, self.inbox, files, past)
+    @property
+    def _parts(self) -> Parts:
+        with self._building:
+            if self._built is None:
+                self._built = self._build()
+            return self._built
+
+    broadcast: _Part[Broadcast] = _Part()
+    private: _Part[PrivateNames] = _Part()
+    models: _Part[Models] = _Part()
+    spending: _Part[Spending] = _Part()
+    knowledge: _Part[Knowledge] = _Part()
+    searches: _Part[Searches] = _Part()
+    keeping: _Part[Keeping] = _Part()
+    hooks: _Part[Hooks | None] = _Part()
+    cells: _Part[Cells] = _Part()
+    undo: _Part[Undo] = _Part()
+    branches: _Part[Branches] = _Part()
+    attachments: _Part[Attachments] = _Part()
+    approvals: _Part[UserRequests[Decision]] = _Part()
+    turns: _Part[TurnHost] = _Part()
+    agent: _Part[AgentThread] = _Part()
+    preview: _Part[QuestionPreview] = _Part()
+    joined_agents: _Part[JoinedAgents] = _Part()
+    host: _Part[SessionKernelHost] = _Part()
+    notebook: _Part[Notebook | None] = _Part()
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
@@ -168,17 +167,12 @@ class Session:
         self.knowledge.start()
         if self.notebook is not None:
             self.notebook.start()
-        self._cell_thread.start()
+        self._parts.cell_thread.start()
         self.agent.start()
 
     def start_kernel(self) -> None:
         """Start only the kernel, and wait for it; inputs are not served. Raises `KernelError`."""
         self.kernel.start(self.host)
-
-    @property
-    def ready(self) -> Future[bool]:
-        """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
-        return self._cell_thread.ready
 
     def save(self) -> None:
         """Write growing streams to the store now."""
@@ -209,10 +203,10 @@ class Session:
             self.kernel.close()
         self.searches.close()
         self.knowledge.close()
-        if self._suggestions is not None:
-            self._suggestions.close()
+        if self._parts.suggestions is not None:
+            self._parts.suggestions.close()
         if not leave:  # its cell goes on
-            self._cell_thread.close()
+            self._parts.cell_thread.close()
         if self.notebook is not None:
             self.notebook.end()
         close_logging(self.log)
@@ -330,6 +324,8 @@ class Session:
 
     def set_model(self, model: str) -> None:
         """Answer with another model from the next question on; the conversation stays. Raises `ModelError`."""
+        from mahtab_tui.llm.providers import check_model, full_name
+
         model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())
         self.profile.set_model(model)
@@ -345,7 +341,7 @@ class Session:
 
     def load(self, file: DataFile) -> bool:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
-        return self._cell_thread.load(file)
+        return self._parts.cell_thread.load(file)
 
     # Queries
 
@@ -355,11 +351,13 @@ class Session:
 
     def look(self) -> Look:
         """Return a `Look` inside objects for one screen, which must close it."""
+        from mahtab_tui.kernel.looking import Look
+
         return Look(self.kernel)
 
     def rebuilding_cell(self, name: str) -> str:
         """Return the cells that made a variable which was not kept, in order, as one cell; empty if they are not known."""
-        return self._rebuilding.code_for(name, self.keeping.missing)
+        return self._parts.rebuilding.code_for(name, self.keeping.missing)
 
     def in_use(self) -> str:
         """Say what undo and the saved variables use of what they may, and which instructions the model gets, a line each.
@@ -391,7 +389,9 @@ class Session:
     @property
     def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
         """`Suggestions.suggest`; None if no model is set for suggestions."""
-        return None if self._suggestions is None else self._suggestions.suggest
+        if not self.settings.suggestion_model or (suggestions := self._parts.suggestions) is None:
+            return None
+        return suggestions.suggest
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Show the user a message in the transcript."""

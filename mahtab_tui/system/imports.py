@@ -37,10 +37,14 @@ class ImportOrder:
         """The main thread has its modules."""
         self._screen_is_done.set()
 
+    def wait_for_screen(self) -> None:
+        """Wait until the main thread has its modules. For other threads."""
+        self._screen_is_done.wait()
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         """While a thread imports a large library. Waits for its turn; not for the main thread of a screen."""
-        self._screen_is_done.wait()
+        self.wait_for_screen()
         with self._lock, _without_collecting():
             yield
 

@@ -18,7 +18,6 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.search.control import SearchControl
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
@@ -33,6 +32,7 @@ from mahtab_tui.tui.commands.workspace import Workspace
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.graphics.pictures import parts_seen
 from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.late_imports import SESSION, LateImports
 from mahtab_tui.tui.leaving import Leaving
 from mahtab_tui.tui.live_settings import LiveSettings
 from mahtab_tui.tui.offers import Offers
@@ -81,6 +81,7 @@ class MahtabApp(TerminalApp[int]):
     panes: Panes
     work: Workspace
     drain: Drain
+    _late_imports: LateImports
 
     def __init__(
         self,
@@ -99,7 +100,6 @@ class MahtabApp(TerminalApp[int]):
         self.session = session
         self.saves_crash = not session.no_trace
         self.history = history
-        self.searches: SearchControl = session.searches
         self.choices.remember_model(session.model)
         self.settings = LiveSettings(self, session, self.choices, keymap or {})
         self.namespace_stays = namespace_stays
@@ -113,7 +113,7 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        self.panes = Panes(self.session, SessionPort(self, self.session), self.searches, self.history, self.choices, SlashCompletions(COMMANDS))
+        self.panes = Panes(self.session, SessionPort(self, self.session), self.history, self.choices, SlashCompletions(COMMANDS))
         leaving = Leaving(self, self.session, self.panes, namespace_stays=self.namespace_stays)
         offers = Offers(self, self.session, self.panes)
         stopping = Stopping(self, self.session)
@@ -131,13 +131,16 @@ class MahtabApp(TerminalApp[int]):
         self.set_interval(RATE, self.drain.tick)
         self.work.offers.greet()
         self.panes.begin()
-        for callback in (*self._after_first_picture, self.session.start):
-            self.call_after_refresh(callback)
+        self._late_imports = LateImports(self, SESSION, (*self._after_first_picture, self.session.start))
+        self._late_imports.begin()
         self._tell_of_history()
         self.settings.tell_of_unknown()
         if self._collector is not None:
             self.call_after_refresh(self._collector.settle)
             self.set_interval(EVERY, self._collector.tick)
+
+    def on_unmount(self) -> None:
+        self._late_imports.end()
 
     @property
     def editor(self) -> EditorPane:
@@ -245,7 +248,7 @@ class MahtabApp(TerminalApp[int]):
 
     @on(FanOutRow.Answered)
     def _fan_out_answered(self, message: FanOutRow.Answered) -> None:
-        self.searches.answer(message.request, message.run)
+        self.session.searches.answer(message.request, message.run)
 
     @on(InputRow.Answered)
     def _answered(self, message: InputRow.Answered) -> None:

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 
-from textual.widget import Widget
+from textual.message_pump import MessagePump
 
 from mahtab_tui.system.imports import IMPORTS
 
-MODULES = (
+SESSION = (
+    "mahtab_tui.kernel.looking",
+    "mahtab_tui.session.attachments",
+    "mahtab_tui.session.agent_thread",
+    "mahtab_tui.session.parts",
+)
+"""What a session needs to start; each takes a few milliseconds."""
+
+TRANSCRIPT = (
     "pygments.lexers.python",
     "markdown_it",
     "mahtab_tui.tui.panes.transcript.layout.cell",
     "mahtab_tui.tui.panes.transcript.layout.words",
 )
-"""The modules that the first cell and the first answer need."""
+"""What the first cell and the first answer need."""
 
 
 class LateImports:
-    """Imports `MODULES` while a widget is on the screen."""
+    """Imports modules while an application is on the screen."""
 
-    def __init__(self, widget: Widget) -> None:
-        self._widget = widget
-        self._left: Iterator[str] = iter(MODULES)
+    def __init__(self, app: MessagePump, session: Sequence[str] = (), begin: Sequence[Callable[[], object]] = ()) -> None:
+        """session: modules to import first. begin: functions to call then; the modules of the transcript come after them."""
+        self._app = app
+        self._left: Iterator[Callable[[], object]] = iter([*map(_importing, session), *begin, *map(_importing, TRANSCRIPT)])
 
     def begin(self) -> None:
-        """Begin; call it when the widget is mounted, before threads start."""
+        """Begin; call it when the application is mounted, before threads start."""
         IMPORTS.screen_begins()
-        self._widget.call_after_refresh(self._step)
+        self._app.call_after_refresh(self._step)
 
     def end(self) -> None:
-        """End; call it when the widget is unmounted, at the latest."""
+        """End; call it when the application is unmounted, at the latest."""
         IMPORTS.screen_ends()
 
     def _step(self) -> None:
-        if (name := next(self._left, None)) is None:
+        if (step := next(self._left, None)) is None:
             self.end()
         else:
-            import_module(name)
-            self._widget.call_later(self._step)
+            step()
+            self._app.call_later(self._step)
+
+
+def _importing(name: str) -> Callable[[], object]:
+    return partial(import_module, name)

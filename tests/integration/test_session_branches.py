@@ -41,7 +41,7 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
         session = Session(settings, process_kernel(settings, keep), NoFace(), store=store, name=name, past=past)
         opened.append(session)
         session.start()
-        wait_for(session._cell_thread.ready.done)
+        wait_for(session.ready.done)
         return session
 
     yield open_it

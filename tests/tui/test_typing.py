@@ -40,7 +40,7 @@ class Acts(list[str]):
         for name in KERNEL_ACTS:
             monkeypatch.setattr(app.session.kernel_control, name, self._noting(name))
         for name in ("retry", "stop"):
-            monkeypatch.setattr(app.searches, name, self._noting(f"search {name}"))
+            monkeypatch.setattr(app.session.searches, name, self._noting(f"search {name}"))
 
     def _noting(self, name: str) -> Callable[..., None]:
         return lambda *args: self.append(name)

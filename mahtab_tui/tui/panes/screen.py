@@ -16,10 +16,10 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.control import SearchControl
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
 from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to
+from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.drain import Fold
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
@@ -41,6 +41,8 @@ from mahtab_tui.tui.widgets.review_row import ReviewRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
+    from mahtab_tui.kernel.code_help import Completions
+    from mahtab_tui.session.mentions import MentionChip
     from mahtab_tui.tui.jumper import JumpTarget
     from mahtab_tui.tui.panes.search_tree import SearchTreePane
 
@@ -52,19 +54,31 @@ WAITING = "w"
 """The letter in jump mode of the row that waits for the user."""
 
 
+class _Mentions:
+    """The mentions of a question, by a part of the session that is loaded after the first picture. Threads ask."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def complete(self, question: str, cursor: int) -> Completions:
+        IMPORTS.wait_for_screen()
+        return self._session.preview.complete(question, cursor)
+
+    def chips(self, question: str) -> Sequence[MentionChip]:
+        IMPORTS.wait_for_screen()
+        return self._session.preview.chips(question)
+
+
 class Panes(Screen[None]):
     """The main screen, when nothing covers it."""
 
     # Not the first pane, even for a moment: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
-    def __init__(
-        self, session: Session, port: PanePort, searches: SearchControl, history: History, choices: Choices, slash: SlashCompletions
-    ) -> None:
+    def __init__(self, session: Session, port: PanePort, history: History, choices: Choices, slash: SlashCompletions) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
         self._session = session
-        self._searches = searches
         self._history = history
         self._choices = choices
         self._slash = slash
@@ -82,13 +96,13 @@ class Panes(Screen[None]):
             with Vertical(id="main"):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
-                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code, rules_for=session.turns.rules_for)
+                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code, rules_for=lambda code: session.turns.rules_for(code))
                 yield ReviewRow(lambda: self.editor.is_empty)
                 with Vertical(id="lower"):
                     yield FanOutRow(lambda: self.editor.is_empty)
                     yield InputRow()
                     yield QueueRow()
-                    yield EditorPane(self._history, session.complete, session.explain, session.suggest, session.preview, self._slash, id="editor")
+                    yield EditorPane(self._history, session.complete, session.explain, session.suggest, _Mentions(session), self._slash, id="editor")
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield NamespacePane(self._port, id="namespace")
@@ -115,7 +129,7 @@ class Panes(Screen[None]):
         if self._search_tree is None:
             from mahtab_tui.tui.panes.search_tree import SearchTreePane
 
-            tree = self._search_tree = SearchTreePane(self._searches, id="recursion")
+            tree = self._search_tree = SearchTreePane(self._session.searches, id="recursion")
             tree.display = False
             self.query_one("#side").mount(tree, FindRow(tree.finder, id="recursion-find"))
             self.watch(tree, "searched", lambda: self.apply_layout(), init=False)

@@ -31,13 +31,14 @@ def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) ->
 def app(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> MahtabApp:
     monkeypatch.setattr(asking_row, "ALONE", 0.001)
     app = make_app()
-    app.searches = RecordingControl()
+    monkeypatch.setattr(app.session.searches, "answer", RecordingControl().answer)
     return app
 
 
 def said(app: MahtabApp) -> list[tuple[object, ...]]:
-    assert isinstance(app.searches, RecordingControl)
-    return app.searches.said
+    control = getattr(app.session.searches.answer, "__self__", None)
+    assert isinstance(control, RecordingControl)
+    return control.said
 
 
 async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutRow:

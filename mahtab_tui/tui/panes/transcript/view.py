@@ -17,7 +17,6 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.cell_output.picture import mark_unreadable
 from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
-from mahtab_tui.tui.late_imports import LateImports
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.marker import Marker
 from mahtab_tui.tui.panes.transcript.search import TranscriptSearch
@@ -55,7 +54,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._shown: tuple[list[Row], str] = [], ""
         """The visible rows as they were last drawn, and the hint."""
         self._ticking: Timer | None = None
-        self._late_imports = LateImports(self)
         self._drawings = Drawings(Fetcher(self), lambda: self.app.console, self._seen_pictures, self._redraw_picture, self._cannot_draw)
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -128,10 +126,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def on_mount(self) -> None:
         self._tick_if_needed()
-        self._late_imports.begin()
-
-    def on_unmount(self) -> None:
-        self._late_imports.end()
 
     def on_focus(self) -> None:
         self.marker.marked  # noqa: B018 (marks an entry)

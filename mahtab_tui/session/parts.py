@@ -1,0 +1,128 @@
+"""Builds the parts of a session that work: loaded when the first of them is wanted, so that the first picture of a screen waits for none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.handlers import PromptHandler, Store
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.llm.spending import Spending
+from mahtab_tui.session.agent_thread import AgentThread
+from mahtab_tui.session.attachments import Attachments, shown_nothing
+from mahtab_tui.session.branches import Branches
+from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
+from mahtab_tui.session.cell_thread import CellThread
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.face import Face
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.joined_agents import JoinedAgents
+from mahtab_tui.session.keeping import Keeping
+from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.models import Models
+from mahtab_tui.session.preview import QuestionPreview
+from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.rebuilding import Rebuilding
+from mahtab_tui.session.requests import UserRequests
+from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.tool_calls import ToolCalls
+from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.session.undo import Undo
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.exporting import traces_go_to
+
+if TYPE_CHECKING:
+    from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.session.hooks import Hooks
+    from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.notebooks import Notebook
+    from mahtab_tui.session.server_calls import ServerCalls
+    from mahtab_tui.session.suggestions import Suggestions
+
+
+class Parts:
+    """Each part gets only parts that were created above it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: logging.Logger,
+        prompt: PromptHandler,
+        secrets: Secrets,
+        kernel: Kernel,
+        profile: Profile,
+        inbox: Inbox,
+        ready: Future[bool],
+        face: Face,
+        store: Store | None,
+        past: Sequence[Record],
+        files: Sequence[DataFile],
+        notebook: NotebookFile | None,
+        everything: Callable[[], list[Record]],
+        *,
+        by_program: bool,
+        no_trace: bool,
+    ) -> None:
+        """The arguments are those of `Session`, and what it has made of them."""
+        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
+        self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
+        log.addHandler(self.private)
+        if not no_trace and traces_go_to():
+            from mahtab_tui.session.traces import Traces
+
+            log.addHandler(Traces(log, secrets, self.private, profile))
+        self.models = Models(log, settings, profile, kernel)
+        self.spending = Spending(lambda: settings.max_usd)
+        self.spending.resume(past)
+        self.knowledge = Knowledge(log, settings, secrets, self.spending, past, no_trace=no_trace)
+        tools = ToolCalls(self.knowledge)
+        asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
+        self.searches = Searches(log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking)
+        self.keeping = Keeping(log, kernel)
+        self.rebuilding = Rebuilding(past)
+        log.addHandler(self.rebuilding)
+        last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
+        self.hooks: Hooks | None = None
+        if settings.hooks:
+            from mahtab_tui.session.hooks import Hooks
+
+            self.hooks = Hooks(log, settings, secrets, profile)
+        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, self.hooks, first=last + 1)
+        self.undo = Undo(log, kernel, self.keeping, self.cells)
+        self.branches = Branches(log, settings, store, kernel, self.cells, self.undo)
+        self.attachments = Attachments(kernel, shown_nothing if store is None else store.pictures, self.private)
+        self.approvals: UserRequests[Decision] = UserRequests()
+        parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
+        self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
+        self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
+        self.preview = QuestionPreview(kernel, self.attachments, self.agent)
+        self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
+        self.suggestions: Suggestions | None = None
+        if suggesting := settings.suggestion_model:
+            from mahtab_tui.session.suggestions import Suggestions
+
+            make = partial(self.models.make, suggesting, thinking=False)
+            self.suggestions = Suggestions(log, make, self.private.variables, self.spending, secrets)
+        servers: ServerCalls | None = None
+        if settings.mcp:
+            from mahtab_tui.session.server_calls import ServerCalls
+
+            servers = ServerCalls(log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop)
+        served = (log, face, secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
+        self.host = SessionKernelHost(*served, kernel, self.approvals, reads_input=not by_program)
+        self.notebook: Notebook | None = None
+        if notebook is not None:
+            from mahtab_tui.session.notebooks import Notebook
+
+            self.notebook = Notebook(log, inbox, self.cells, secrets, notebook, past, everything)
+            log.addHandler(self.notebook)
+        self.cell_thread = CellThread(log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past)
