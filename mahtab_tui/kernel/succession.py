@@ -7,15 +7,17 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost
 from mahtab_tui.kernel.launch import Place, Wire, WireState
 from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.system.working_folder import moved
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.worker_process import WorkerProcess
 
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
@@ -236,6 +238,8 @@ class Succession:
         self.tell(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
+        from mahtab_tui.kernel.worker_process import WorkerProcess
+
         cwd = self.worker.cwd if self.worker is not None else self._cwd
         folder = self._place.existing_folder(cwd)
         worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self.size, self._wire), self)

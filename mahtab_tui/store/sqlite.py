@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.codec import InvalidRecord
@@ -18,9 +18,11 @@ from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
 from mahtab_tui.store.damage import file_identity, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, new_session, transaction
-from mahtab_tui.store.digest import Digest, make_anew, opened
 from mahtab_tui.store.encoding import as_json, restored, stored
 from mahtab_tui.store.reading import StoredRow, decoded
+
+if TYPE_CHECKING:
+    from mahtab_tui.store.digest import Digest
 
 __all__ = [
     "RecordPage",
@@ -220,12 +222,16 @@ class SqliteStore:
             except (sqlite3.Error, OverflowError, OSError, StoreError) as error:
                 self._disconnect()
                 if is_damage_of_index(error):
+                    from mahtab_tui.store.digest import make_anew
+
                     make_anew(self.path)
                 raise
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and turn streams that a killed program left unfinished into records before their keys are used again."""
+        from mahtab_tui.store.digest import Digest
+
         now = time.time()
         row = (self.session, self._name, self._project, now, now)
         connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
@@ -388,6 +394,8 @@ def delete_session(path: Path, session: str) -> None:
     """Delete a session, from its end, in steps between which others can write. Raises `StoreError`."""
     if not path.exists():
         return
+    from mahtab_tui.store.digest import Digest, opened
+
     more = True
     with opened(path) as connection:
         while more:

@@ -11,6 +11,8 @@ from textual.message_pump import MessagePump
 from mahtab_tui.system.imports import IMPORTS
 
 SESSION = (
+    "mahtab_tui.kernel.worker_process",
+    "mahtab_tui.store.digest",
     "mahtab_tui.kernel.looking",
     "mahtab_tui.session.attachments",
     "mahtab_tui.session.agent_thread",
@@ -21,6 +23,8 @@ SESSION = (
 TRANSCRIPT = (
     "pygments.lexers.python",
     "markdown_it",
+    "mahtab_tui.bus.parser",
+    "mahtab_tui.tui.cell_output.picture",
     "mahtab_tui.tui.panes.transcript.layout.cell",
     "mahtab_tui.tui.panes.transcript.layout.words",
 )

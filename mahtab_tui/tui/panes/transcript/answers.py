@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.left_out import answer_entry, code_entry
-from mahtab_tui.bus.parser import AnswerPart, parse_response
 from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.parser import AnswerPart
 
 _OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval
 """Records of one answer of the model."""
@@ -62,6 +64,8 @@ class AnswerEntries:
 
     def answer(self, record: AssistantChat) -> None:
         """Correct the streamed entries by the whole answer, or create them if nothing was streamed."""
+        from mahtab_tui.bus.parser import parse_response
+
         pieces = self._pieces.setdefault(StepKey.of(record), [])
         left = list(pieces)
         for is_code, text in _stretches(parse_response(record.text).parts):

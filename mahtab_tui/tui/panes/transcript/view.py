@@ -14,7 +14,6 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.cell_output.picture import mark_unreadable
 from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
@@ -201,6 +200,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def _cannot_draw(self, picture: Picture) -> None:
         """Show the text of a picture that cannot be drawn."""
+        from mahtab_tui.tui.cell_output.picture import mark_unreadable
+
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
                 self.redraw_entry(entry)
