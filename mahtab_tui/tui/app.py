@@ -17,7 +17,6 @@ from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.bus.decision import Decision
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
@@ -44,16 +43,15 @@ from mahtab_tui.tui.slash import SlashCompletions, parse_slash
 from mahtab_tui.tui.stopping import Stopping
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
-from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-from mahtab_tui.tui.widgets.chips import Chips
-from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
-from mahtab_tui.tui.widgets.input_row import InputRow
-from mahtab_tui.tui.widgets.queue_row import QueueRow
-from mahtab_tui.tui.widgets.review_row import ReviewRow
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.graphics.overlay import Overlay
     from mahtab_tui.tui.screens.action_menu import ActionMenu
+    from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+    from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+    from mahtab_tui.tui.widgets.input_row import InputRow
+    from mahtab_tui.tui.widgets.queue_row import QueueRow
+    from mahtab_tui.tui.widgets.review_row import ReviewRow
 
 
 def style_sheets() -> list[Path]:
@@ -128,16 +126,20 @@ class MahtabApp(TerminalApp[int]):
         self.drain = Drain([*self.panes.folds(), self._attention.fold, self.work.offers.fold])
         self.panes.resume(self.session.past)
         self.session.log.addHandler(self.drain.handler)
-        self.set_interval(RATE, self.drain.tick)
         self.work.offers.greet()
         self.panes.begin()
-        self._late_imports = LateImports(self, SESSION, (*self._after_first_picture, self.session.start))
+        settling = () if self._collector is None else (self._collector.settle,)
+        self._late_imports = LateImports(self, SESSION, (*settling, self._show_all, *self._after_first_picture, self.session.start))
         self._late_imports.begin()
         self._tell_of_history()
         self.settings.tell_of_unknown()
         if self._collector is not None:
-            self.call_after_refresh(self._collector.settle)
             self.set_interval(EVERY, self._collector.tick)
+
+    async def _show_all(self) -> None:
+        """Show what the bus brings: from now on everything stands that shows something."""
+        self.drain.folds += await self.panes.mount_asking_rows()
+        self.set_interval(RATE, self.drain.tick)
 
     def on_unmount(self) -> None:
         self._late_imports.end()
@@ -234,28 +236,29 @@ class MahtabApp(TerminalApp[int]):
     def _leave_requested(self) -> None:
         self.work.leaving.leave()
 
-    @on(ApprovalRow.Decided)
-    def _decided(self, message: ApprovalRow.Decided) -> None:
+    # The rows that ask are loaded after the first picture: their messages are handled by name.
+
+    def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
+        from mahtab_tui.bus.decision import Decision
+
         if message.rules:
             self.settings.add_rules(message.rules)
         self.session.decide(message.request, Decision(message.action, message.code, message.reason))
         self.editor.focus()
 
-    @on(ReviewRow.Decided)
-    def _reviewed(self, message: ReviewRow.Decided) -> None:
+    def on_review_row_decided(self, message: ReviewRow.Decided) -> None:
+        from mahtab_tui.bus.decision import Decision
+
         self.session.decide(message.request, Decision(message.action, reason=message.reason))
         self.editor.focus()
 
-    @on(FanOutRow.Answered)
-    def _fan_out_answered(self, message: FanOutRow.Answered) -> None:
+    def on_fan_out_row_answered(self, message: FanOutRow.Answered) -> None:
         self.session.searches.answer(message.request, message.run)
 
-    @on(InputRow.Answered)
-    def _answered(self, message: InputRow.Answered) -> None:
+    def on_input_row_answered(self, message: InputRow.Answered) -> None:
         self.session.answer_input(message.request, message.text)
 
-    @on(QueueRow.Cancelled)
-    def _cancelled(self, message: QueueRow.Cancelled) -> None:
+    def on_queue_row_cancelled(self, message: QueueRow.Cancelled) -> None:
         item = self.session.cancel(message.item_id)
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
@@ -286,6 +289,8 @@ class MahtabApp(TerminalApp[int]):
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
         """Whether text is typed or pasted while no text field and no question has the focus. A space and Alt with a letter are keys of the panes."""
+        from mahtab_tui.tui.widgets.chips import Chips
+
         focused = self.focused
         if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):
             return False

@@ -23,7 +23,7 @@ class Drain:
 
     def __init__(self, folds: Sequence[Fold]) -> None:
         self.handler = DisplayHandler()
-        self._folds = folds
+        self.folds = list(folds)
         self._last = 0.0
         self._worked = 0.0
 
@@ -37,5 +37,5 @@ class Drain:
         """Pass on new records at once."""
         if records := self.handler.take():
             self._last, self._worked = monotonic(), thread_time()
-            for fold in self._folds:
+            for fold in self.folds:
                 fold(records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
+from inspect import isawaitable
 
 from textual.message_pump import MessagePump
 
@@ -17,8 +18,10 @@ SESSION = (
     "mahtab_tui.session.attachments",
     "mahtab_tui.session.agent_thread",
     "mahtab_tui.session.parts",
+    "mahtab_tui.tui.widgets.approval_row",
+    "mahtab_tui.tui.widgets.review_row",
 )
-"""What a session needs to start; each takes a few milliseconds."""
+"""What a session needs to start, and the rows that ask the user; each takes a few milliseconds."""
 
 TRANSCRIPT = (
     "pygments.lexers.python",
@@ -48,11 +51,12 @@ class LateImports:
         """End; call it when the application is unmounted, at the latest."""
         IMPORTS.screen_ends()
 
-    def _step(self) -> None:
+    async def _step(self) -> None:
         if (step := next(self._left, None)) is None:
             self.end()
         else:
-            step()
+            if isawaitable(done := step()):
+                await done
             self._app.call_later(self._step)
 
 

@@ -31,13 +31,8 @@ from mahtab_tui.tui.port import PanePort
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
-from mahtab_tui.tui.widgets.approval_row import ApprovalRow
-from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
-from mahtab_tui.tui.widgets.input_row import InputRow
-from mahtab_tui.tui.widgets.queue_row import QueueRow
-from mahtab_tui.tui.widgets.review_row import ReviewRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
@@ -50,6 +45,8 @@ _OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, ta
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 """The letters of the panes in jump mode, in screen order."""
+ASKING_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
+"""The rows that ask the user, in the order in which they must be answered."""
 WAITING = "w"
 """The letter in jump mode of the row that waits for the user."""
 
@@ -96,18 +93,33 @@ class Panes(Screen[None]):
             with Vertical(id="main"):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
-                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code, rules_for=lambda code: session.turns.rules_for(code))
-                yield ReviewRow(lambda: self.editor.is_empty)
                 with Vertical(id="lower"):
-                    yield FanOutRow(lambda: self.editor.is_empty)
-                    yield InputRow()
-                    yield QueueRow()
                     yield EditorPane(self._history, session.complete, session.explain, session.suggest, _Mentions(session), self._slash, id="editor")
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield NamespacePane(self._port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
         yield KeyLine()
+
+    async def mount_asking_rows(self) -> list[Fold]:
+        """Mount the rows that are shown only while something waits, above the editor; returns the functions that fold their records."""
+        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+        from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+        from mahtab_tui.tui.widgets.input_row import InputRow
+        from mahtab_tui.tui.widgets.queue_row import QueueRow
+        from mahtab_tui.tui.widgets.review_row import ReviewRow
+
+        def is_free() -> bool:
+            return self.editor.is_empty
+
+        approval, review = ApprovalRow(is_free, self.sees_code, rules_for=lambda code: self._session.turns.rules_for(code)), ReviewRow(is_free)
+        fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
+        for row in (approval, review, fan_out, input_row, queue):
+            row.display = False
+        with self.app.batch_update():
+            await self.query_one("#main").mount(approval, review, before="#lower")
+            await self.query_one("#lower").mount(fan_out, input_row, queue, before="#editor")
+        return [approval.fold, review.fold, fan_out.fold, input_row.fold, queue.fold]
 
     # The parts
 
@@ -137,12 +149,14 @@ class Panes(Screen[None]):
 
     @property
     def queued(self) -> int:
-        return len(self.query_one(QueueRow).items)
+        from mahtab_tui.tui.widgets.queue_row import QueueRow
+
+        return sum(len(row.items) for row in self.query(QueueRow))
 
     @property
     def asking_row(self) -> Widget | None:
         """The row that the user must answer first; None if nothing waits."""
-        return next((row for kind in (ApprovalRow, ReviewRow, FanOutRow, InputRow) for row in self.query(kind) if row.display), None)
+        return next((row for kind in ASKING_ROWS for row in self.query(kind) if row.display), None)
 
     @property
     def covered(self) -> bool:
@@ -155,15 +169,10 @@ class Panes(Screen[None]):
         return "" if self.covered else self.editor.selected_text
 
     def folds(self) -> list[Fold]:
-        """Return the functions that fold records, in order."""
+        """Return the functions that fold records, in order; those of the rows that ask come after them."""
         return [
             self.query_one(HeaderBar).fold,
             self.transcript.fold,
-            self.query_one(ApprovalRow).fold,
-            self.query_one(ReviewRow).fold,
-            self.query_one(FanOutRow).fold,
-            self.query_one(InputRow).fold,
-            self.query_one(QueueRow).fold,
             self.namespace.fold,
             self.fold_searches,
         ]
@@ -257,7 +266,7 @@ class Panes(Screen[None]):
             return
         transcript, side = self.query_one("#transcript"), self.query_one("#side")
         drawer = side.display and self.has_class("-narrow")
-        waits = (self.query_one(ApprovalRow).display or self.query_one(ReviewRow).display) and not drawer
+        waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
         alone = self.maximized is not None
         # Never None: that would always request another layout, and this runs after every layout.
         transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"
@@ -315,7 +324,9 @@ class Panes(Screen[None]):
 
     def maximize_focused(self) -> None:
         """Maximize the focused pane, or minimize it. While waiting code is edited, run the code instead."""
-        if self.query_one(ApprovalRow).run_edited():
+        from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+
+        if any(row.run_edited() for row in self.query(ApprovalRow)):
             return
         if self.maximized is not None:
             self.minimize()
