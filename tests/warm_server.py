@@ -23,7 +23,9 @@ import mahtab_tui.cli.rlm
 import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.library
 import mahtab_tui.search.engine
-import mahtab_tui.tui.open  # noqa: F401
+import mahtab_tui.session.parts
+import mahtab_tui.tui.open
+import mahtab_tui.tui.widgets.approval_row  # noqa: F401
 from mahtab_tui.__main__ import main
 
 

@@ -18,6 +18,7 @@ SESSION = (
     "mahtab_tui.session.attachments",
     "mahtab_tui.session.agent_thread",
     "mahtab_tui.session.parts",
+    "mahtab_tui.kernel.environments",
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.review_row",
 )

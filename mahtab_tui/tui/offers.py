@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from mahtab_tui.bus.records import Record, ReplOut
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelInfo
-from mahtab_tui.kernel.environments import PythonEnvironment, found_environments, has_package, prefix_of
 from mahtab_tui.session.inbox import Mode
 
 if TYPE_CHECKING:
+    from mahtab_tui.kernel.environments import PythonEnvironment
     from mahtab_tui.session import Session
     from mahtab_tui.tui.panes.screen import Panes
     from mahtab_tui.tui.terminal_app import TerminalApp
@@ -61,6 +61,8 @@ def missing_module(records: Sequence[Record]) -> str:
 
 def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
     """Offer a way to get a missing module: another environment that has it, else its package."""
+    from mahtab_tui.kernel.environments import has_package
+
     for found in environments:
         if has_package(found.prefix, module):
             return Offer("ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not")
@@ -69,6 +71,8 @@ def offer_for(module: str, environments: Sequence[PythonEnvironment]) -> Offer:
 
 def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironment], *, pandas: bool) -> tuple[str, Offer | None]:
     """Describe the kernel's Python for the first screen, and offer a better one."""
+    from mahtab_tui.kernel.environments import prefix_of
+
     place = str(prefix_of(python) or python)
     home = os.path.expanduser("~")
     place = f"~{place.removeprefix(home)}" if place.startswith(f"{home}/") else place
@@ -156,4 +160,6 @@ class Offers:
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:
     """Find the environments that the kernel could use; none for a kernel in the caller's own process."""
+    from mahtab_tui.kernel.environments import found_environments
+
     return [] if info.pid == os.getpid() or info.place else found_environments(Path(info.cwd), info.executable)

@@ -235,6 +235,7 @@ def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_s
     (road.folder / "refuse").unlink()
     back = start("--model", "demo", "--resume", session)
     back.wait("Cell 1 still runs")
+    back.wait("busy")
     back.press("ctrl+c")
     back.wait(IDLE)
     assert back.leave() == 0

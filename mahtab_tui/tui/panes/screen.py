@@ -27,7 +27,6 @@ from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.port import PanePort
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.mentions import MentionChip
     from mahtab_tui.tui.jumper import JumpTarget
     from mahtab_tui.tui.panes.search_tree import SearchTreePane
+    from mahtab_tui.tui.port import PanePort
 
 _OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -27,9 +27,11 @@ from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.panes.editor.input_history import HistoryCursors, InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
-from mahtab_tui.tui.panes.editor.suggestion import Suggest
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.widgets.find_row import FindRow
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.panes.editor.suggestion import Suggest
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
 _NO_COMMANDS = SlashCompletions()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.document._document import EditResult, Location, Selection
@@ -17,8 +17,10 @@ from mahtab_tui.tui.panes.editor.input_history import HistoryCursors
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pastes import Pastes
 from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, straightened
-from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester, Suggest
 from mahtab_tui.tui.slash import SlashCompletions
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester, Suggest
 
 
 class Draft(NamedTuple):
@@ -65,7 +67,11 @@ class PromptArea(CodeArea):
         id: str | None = None,
     ) -> None:
         self.completer = Completer(self, completions, complete, complete_question, slash)
-        self.suggester = None if suggest is None else InlineSuggester(self, completions, suggest)
+        self.suggester: InlineSuggester | None = None
+        if suggest is not None:
+            from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester
+
+            self.suggester = InlineSuggester(self, completions, suggest)
         self._recalls = recalls
         self._pastes = Pastes()
         super().__init__(id=id)

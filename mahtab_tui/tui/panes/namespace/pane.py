@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.events import Click, Key
@@ -13,11 +13,13 @@ from textual.timer import Timer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.commands.pane_command import VARIABLE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
-from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
 from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows
-from mahtab_tui.tui.port import NamespacePort
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
+    from mahtab_tui.tui.port import NamespacePort
 
 _OF_PORT = ("open", "rename", "mark_private", "delete", "copy_name")
 
@@ -152,11 +154,13 @@ class NamespacePane(RowsView, can_focus=True):
 
     def _act(self, act: Callable[[VariableActions, str], None]) -> None:
         """Perform an action on the variable at the cursor."""
+        from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
+
         if (row := self._chosen) is not None and self._port is not None:
             act(VariableActions(self.app, self._port, self.has, self._rows.private), row.name)
 
     def action_rename(self) -> None:
-        self._act(VariableActions.rename)
+        self._act(lambda actions, name: actions.rename(name))
 
     def action_mark_private(self) -> None:
         """Mark the variable at the cursor as private, or take the mark away."""
@@ -164,10 +168,10 @@ class NamespacePane(RowsView, can_focus=True):
             self._port.mark_private(row.name, row.name not in self._rows.private)
 
     def action_delete(self) -> None:
-        self._act(VariableActions.delete)
+        self._act(lambda actions, name: actions.delete(name))
 
     def action_copy_name(self) -> None:
-        self._act(VariableActions.copy_name)
+        self._act(lambda actions, name: actions.copy_name(name))
 
     def action_watch_variable(self) -> None:
         """Watch or unwatch the variable at the cursor, and keep the cursor on it."""

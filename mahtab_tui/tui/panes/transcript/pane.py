@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 from textual.events import Click
@@ -19,8 +19,10 @@ from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offe
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.undoable import cell_to_undo
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
-from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.port import TranscriptPort
 
 
 class TranscriptPane(TranscriptView, can_focus=True):
