@@ -43,7 +43,7 @@ def said(app: MahtabApp) -> list[tuple[object, ...]]:
 
 async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutRow:
     """A search asks; unless told otherwise until the row hears."""
-    await until(pilot, lambda: bool(pilot.app.query(FanOutRow)))
+    await drawn(pilot)
     row = pilot.app.query_one(FanOutRow)
     row.fold(records or [fan_out("waiting")])
     await pilot.pause()
