@@ -62,7 +62,7 @@ class ProcessKernel:
         self._processes = Succession(self._place, cwd, color, startup=startup, reload=reload, undo_limits=self._undo_limits, keep=keep)
 
     def start(self, host: KernelHost) -> None:
-        self._processes.start(host, self._place.find(self._python))
+        self._processes.start(host, self._python)
 
     def execute(
         self,

@@ -70,16 +70,18 @@ class Succession:
         self._changed = threading.Condition()
         self._closed = False
 
-    def start(self, host: KernelHost, executable: str) -> None:
-        """Start the first process. Raises `KernelError`."""
+    def start(self, host: KernelHost, python: str | None) -> None:
+        """Start the first process. python: as for `launch.Place.find`. Raises `KernelError`."""
         self._host = host
         self.tell(KernelState.STARTING, "")
         try:
+            executable = self._place.find(python)
             with self._swap:
                 self._become(self._launch(executable), executable)
         except KernelError as error:
             if not self._closed:
-                self._failed(str(error))
+                self.failure = str(error)
+                self.tell(KernelState.DEAD, "")  # the caller tells why
             raise
         self._begin("")
 

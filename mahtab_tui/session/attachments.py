@@ -119,6 +119,7 @@ class Attachments:
             return self._chip_of_variable(mention, variables[mention.name]) if mention.name in variables else None
         if self._is_cells(mention):
             return self._chip_of_cells(mention)
+        here = " on this machine" * bool(self._kernel.info().place)
         try:
             path, link_to = self._place(mention.name)
             about = os.stat(path)
@@ -130,16 +131,15 @@ class Attachments:
                 return MentionChip(mention.label, f"cannot be read: {error.strerror}", missing=True)
             # It may be a handle or a decorator. A slash or a suffix means that it is a file.
             looks_so = "/" in mention.name or "." in mention.name.strip(".")
-            return MentionChip(mention.label, "no such file", missing=True) if looks_so else None
+            return MentionChip(mention.label, f"no such file{here}", missing=True) if looks_so else None
         arrow = f"→ {link_to}, " * bool(link_to)
         if size is not None:
-            return MentionChip(mention.label, arrow + size, picture=True)
+            return MentionChip(mention.label, f"{arrow}{size}{here}", picture=True)
         if stat.S_ISDIR(about.st_mode):
-            return MentionChip(mention.label, f"{arrow}folder")
+            return MentionChip(mention.label, f"{arrow}folder{here}")
         if not stat.S_ISREG(about.st_mode):
             return MentionChip(mention.label, "not a file", missing=True)
         size = texts.size_of(about.st_size)
-        here = ", on this machine" * bool(self._kernel.info().place)
         return MentionChip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{size}{here}")
 
     def _chip_of_variable(self, mention: Mention, about: str) -> MentionChip:

@@ -99,6 +99,8 @@ class MahtabApp(TerminalApp[int]):
         self.saves_crash = not session.no_trace
         self.history = history
         self.choices.remember_model(session.model)
+        if session.settings.kernel is not None:
+            self.choices.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.choices, keymap or {})
         self.namespace_stays = namespace_stays
         self._attention = Attention(self._call_back)

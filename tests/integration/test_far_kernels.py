@@ -9,10 +9,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,6 +191,32 @@ def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(ro
     wait_for(lambda: not alive(pid))
 
 
+def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[wire.FarProcess] = []
+    start = Elsewhere.start
+
+    def watched(*args: Any) -> wire.FarProcess:
+        started.append(start(*args))
+        return started[-1]
+
+    monkeypatch.setattr(Elsewhere, "start", watched)
+    cells = road.kernel()
+    (road.folder / "refuse").touch()
+    road.break_wire()
+    wait_for(lambda: cells.kernel.info().next_try > 0)
+
+    def send() -> None:
+        for _ in range(2_000):
+            started[0].signal(signal.SIGCONT)
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    sending.join(10)
+    assert not sending.is_alive()
+    (road.folder / "refuse").unlink()
+    assert cells.text("1 + 1") == "2\n"
+
+
 def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(road: Road, quick_tries: None) -> None:
     cells = road.kernel()
     (road.folder / "refuse").touch()
@@ -253,6 +281,7 @@ def test_a_banner_and_files_in_the_folder_there_do_not_matter(tmp_path: Path, mo
         ("command: false", "gives no kernel"),
         ("command: sh -c 'echo it is closed >&2; exit 3'", "it is closed"),
         ("command: sh -c yes", "prints, but runs no Python"),
+        ("command: sh -c 'echo Try --help. >&2'", r"gives no kernel: Try --help.$"),
         ("command:", "names no program"),
         ("command: 'a", "cannot be read"),
         ("ssh://", "is no address"),
@@ -269,6 +298,36 @@ def test_an_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     old = executable(tmp_path / "python", "#!/bin/sh\nprintf '\\nmahtab-far-1 2.7.18\\n'\n")
     with pytest.raises(KernelError, match=r"has Python 2\.7\.18; a kernel needs Python 3\.9 or later"):
         ProcessKernel(place=Elsewhere(parse(f"command: {old}"), 1.0)).start(RecordingHost())
+
+
+def test_a_full_disk_there_is_a_sentence_and_nothing_is_left(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("needs mount namespaces")
+    left = tmp_path / "left"
+    full = f'mount -t tmpfs -o size=100k none {tmp_path / "home-there"} && "$@"; find {tmp_path / "home-there"} -type f > {left}'
+    road = Road(tmp_path, behind=["unshare", "-rm", "sh", "-c", full, "sh"])
+    with pytest.raises(KernelError, match="mahtab-tui cannot be written there: No space left on device"):
+        road.kernel()
+    wait_for(left.exists)
+    assert left.read_text() == ""
+
+
+def test_a_station_that_cannot_start_is_a_sentence() -> None:
+    """A folder in which no socket can be made stands for a disk that is full by now."""
+    asked = b'{"session": "name", "start": {"cwd": ""}}\n'
+    run = "from mahtab_tui.kernel.worker.far.relay import main; main('', '/proc')"
+    done = subprocess.run([sys.executable, "-c", run], input=asked, capture_output=True, check=False)
+    assert b'{"error": "no kernel can be started there: ' in done.stdout
+
+
+def test_a_kernel_that_does_not_start_says_why_once() -> None:
+    """The caller of `start` tells it."""
+    for kernel in (ProcessKernel(place=Elsewhere(parse("command: false"), 1.0)), ProcessKernel("/no/such/python")):
+        host = RecordingHost()
+        with pytest.raises(KernelError):
+            kernel.start(host)
+        assert host.wait_for_state(KernelState.DEAD) == ""
+        assert kernel.info().state is KernelState.DEAD
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,10 @@ def test_another_machine_starts_no_program_here(far: Opened, project: Path) -> N
 def test_paths_in_questions_are_of_this_machine_and_that_is_said(far: Opened, project: Path) -> None:
     (project / "here.txt").write_text("of this machine")
     (chip,) = far.session.attachments.chips("what is in @here.txt")
-    assert "on this machine" in chip.size
+    assert chip.size == "15 B on this machine"
+    (project / "folder").mkdir()
+    about = [chip.size for chip in far.session.attachments.chips("compare @folder/ with @there.csv")]
+    assert about == ["folder on this machine", "no such file on this machine"]
     assert "search_code, read_file and files that the person attaches are of the person's machine" in far.session.turns.surroundings()
 
 

@@ -136,8 +136,8 @@ def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
     """The application over a session that was never started: nothing in the picture depends on a clock or a machine."""
     sessions: list[ToldSession] = []
 
-    def make(*records: Record, theme: str = "mahtab") -> MahtabApp:
-        session = ToldSession(load_settings(model="demo", theme=theme), records)
+    def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:
+        session = ToldSession(load_settings(model="demo", theme=theme, kernel=kernel), records)
         sessions.append(session)
         app = MahtabApp(session, ScreenGuard(lambda text: None), History(home / "history.db", str(project)))
         app.animation_level = "none"

@@ -57,3 +57,7 @@ async def test_one_is_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -
         await choose(pilot, [*"ssh", "colon", "slash", "slash", *"new", "enter"])
         await until(pilot, lambda: len(chosen) == 3)
     assert chosen == [None, OTHERS[1], KernelChoice("address", "ssh://new", "as typed")]
+
+
+def test_the_address_of_the_command_line_counts_as_used_before(make_app: Callable[..., MahtabApp]) -> None:
+    assert make_app(kernel="ssh://me@host").choices.kernels == ("ssh://me@host",)

@@ -91,9 +91,9 @@ class Transport:
 
     @property
     def said(self) -> str:
-        """The last line that the command has said on stderr."""
+        """The last line that the command has said on stderr, without a full stop."""
         lines = self._said.split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "").rstrip(".")
 
     def exchange(self, data: bytes) -> bytes:
         """Send something, and return what comes next. Raises `KernelError` if nothing does."""

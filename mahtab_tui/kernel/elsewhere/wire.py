@@ -56,7 +56,8 @@ class FarProcess:
         self.channel, self._inner = socket.socketpair()
         self.lifeline, self._taken = socket.socketpair()
         self._wake, self._woken = socket.socketpair()
-        self._woken.setblocking(False)
+        for each in (self._wake, self._woken):
+            each.setblocking(False)
         self.reader = FarOutput(lambda offset: self._order(STORED, str(offset).encode()))
         self.output = self.reader.pipe
         self._orders: deque[tuple[bytes, bytes]] = deque()
@@ -106,7 +107,7 @@ class FarProcess:
     def _order(self, kind: bytes = b"", data: bytes = b"") -> None:
         if kind:
             self._orders.append((kind, data))
-        with contextlib.suppress(OSError):  # the thread has ended
+        with contextlib.suppress(OSError):  # the thread has ended, or has enough to wake it
             self._wake.send(b"o")
 
     # The thread.

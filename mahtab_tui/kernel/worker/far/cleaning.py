@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import tempfile
 from typing import Any
 
 KEPT = "~/.mahtab/elsewhere"
@@ -14,7 +13,7 @@ KEPT = "~/.mahtab/elsewhere"
 
 def clean(above: str) -> dict[str, Any]:
     """Remove our folders, unless a kernel is there. above: the folder of our files. Returns how many kernels there are, and the folders removed."""
-    other = os.path.join(tempfile.gettempdir(), f"mahtab-tui-{os.getuid()}")
+    other = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"mahtab-tui-{os.getuid()}")
     folders = [folder for folder in dict.fromkeys((above, other, os.path.expanduser(KEPT))) if _is_ours(folder)]
     kernels = sum(_is_alive(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".sock"))
     if kernels:

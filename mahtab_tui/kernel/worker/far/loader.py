@@ -20,7 +20,6 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     import os
     import shutil
     import stat
-    import tempfile
     import zipfile
 
     wire = os.fdopen(0, "rb", buffering=0, closefd=False)
@@ -33,7 +32,8 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     asked = json.loads(line)
     digest, size = asked["digest"], asked["size"]
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for above in (os.path.join(caches, "mahtab-tui"), os.path.join(tempfile.gettempdir(), "mahtab-tui-%d" % os.getuid())):  # noqa: UP031
+    temporary = os.environ.get("TMPDIR") or "/tmp"
+    for above in (os.path.join(caches, "mahtab-tui"), os.path.join(temporary, "mahtab-tui-%d" % os.getuid())):  # noqa: UP031
         try:
             os.makedirs(above, mode=0o700, exist_ok=True)
         except OSError:
@@ -60,12 +60,15 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
         if hashlib.sha256(data).hexdigest() != digest:
             sys.stderr.write("What the host sent has arrived damaged.\n")
             return
-        new = tempfile.mkdtemp(prefix=".new-", dir=above)
-        zipfile.ZipFile(io.BytesIO(data)).extractall(new)
+        new = os.path.join(above, ".new-" + os.urandom(8).hex())
         try:
+            zipfile.ZipFile(io.BytesIO(data)).extractall(new)
             os.rename(new, place)
-        except OSError:  # another one was quicker
+        except OSError as error:
             shutil.rmtree(new, ignore_errors=True)
+            if not os.path.isdir(place):  # else another one was quicker
+                sys.stderr.write("%s cannot be written there: %s\n" % (above, error.strerror))  # noqa: UP031
+                return
     package = type(sys)("mahtab_worker")
     package.__path__ = [os.path.join(place, "worker")]
     sys.modules["mahtab_worker"] = package

@@ -29,7 +29,11 @@ def main(place: str, above: str) -> None:
     name = f"{asked['session']}.sock"
     if "start" in asked:
         asked["start"]["cwd"] = asked["start"]["cwd"] or here
-        station = _start(name, place, asked)
+        try:
+            station = _start(name, place, asked)
+        except OSError as error:  # a full disk, too many processes
+            os.write(1, json.dumps({"error": f"no kernel can be started there: {error.strerror}"}).encode() + b"\n")
+            return
     else:
         station = socket.socket(socket.AF_UNIX)
     try:
