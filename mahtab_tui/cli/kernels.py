@@ -35,5 +35,6 @@ def clean(
     except KernelError as error:
         fail(str(error), 1)
     if kernels:
-        fail(f"{kernels} kernels are there. Leave their sessions first, or wait until they end.", 1)
+        run = "1 kernel runs" if kernels == 1 else f"{kernels} kernels run"
+        fail(f"{run} there. Leave the sessions first, or end those that wait: mahtab-tui sessions stop ID.", 1)
     say(f"Removed: {', '.join(map(one_line, removed))}.")

@@ -66,6 +66,10 @@ def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert "Removed:" in done.stdout
+    road.kernel()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    road.close()
+    assert (done.returncode, "1 kernel runs there. Leave the sessions first" in " ".join(done.stderr.split())) == (1, True)
     refused = subprocess.run([*warm.command(), "kernels", "clean", "nowhere"], input="y\n", capture_output=True, text=True, timeout=100, check=False)
     assert refused.returncode == 1
     assert "nowhere is no address of a kernel" in " ".join(refused.stderr.split())
