@@ -78,7 +78,7 @@ class KernelControl:
                 raise KernelError("The kernel of this session belongs to another program.")
             new = make(address)
             self._keeping.save(_PATIENCE)
-            self._kernel.exchange(new, f"The kernel runs on {address or 'this machine'} now: its namespace is empty, but for what comes back.")
+            self._kernel.exchange(new, f"The kernel runs on {address or 'this machine'} now, with variables of its own.")
             self._cells.forget()
             self._keeping.begin()
 

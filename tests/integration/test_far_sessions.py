@@ -77,4 +77,4 @@ def test_the_kernel_moves_and_the_header_is_told(far: Opened) -> None:
     assert "NameError" in far.run("x").text
     told = [record for record in far.store.records if isinstance(record, records.Kernel)]
     assert {record.place for record in told} == {place, None}
-    assert any("The kernel runs on this machine now" in record.text for record in told)
+    assert any("The kernel runs on this machine now, with variables of its own." in record.text for record in told)
