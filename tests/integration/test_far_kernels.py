@@ -405,4 +405,4 @@ def test_nothing_is_left_after_cleaning(road: Road, tmp_path: Path) -> None:
     kernels, removed = clean_up(road.address, lambda prompt, hidden: None)
     assert kernels == 0
     assert {str(road.home / ".cache" / "mahtab-tui"), str(road.home / ".mahtab" / "elsewhere")} <= set(removed)
-    assert [path for path in road.home.rglob("*") if path.is_file()] == []
+    assert [str(path.relative_to(road.home)) for path in road.home.rglob("*")] == [".cache"]

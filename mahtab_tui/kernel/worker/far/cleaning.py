@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from contextlib import suppress
 from typing import Any
 
 KEPT = "~/.mahtab/elsewhere"
@@ -20,6 +21,8 @@ def clean(above: str) -> dict[str, Any]:
         return {"kernels": kernels, "removed": []}
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # there is more in it, which is not of sessions elsewhere
+        os.rmdir(os.path.dirname(os.path.expanduser(KEPT)))
     return {"kernels": 0, "removed": [folder for folder in folders if not os.path.exists(folder)]}
 
 
