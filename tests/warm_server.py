@@ -13,18 +13,35 @@ import sys
 import termios
 import threading
 
+import jupytext  # noqa: F401
 import langgraph.graph  # noqa: F401
+import markdown_it  # noqa: F401
 import mcp.server.stdio  # noqa: F401
+import nbformat  # noqa: F401
+import pygments.lexers.python  # noqa: F401
+import tree_sitter_python  # noqa: F401
+import yaml  # noqa: F401
 
 import mahtab_tui.agent.graph
+import mahtab_tui.agent.repl_agent
 import mahtab_tui.cli.ask
 import mahtab_tui.cli.main
 import mahtab_tui.cli.rlm
+import mahtab_tui.llm.demo
+import mahtab_tui.llm.replay
 import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.library
+import mahtab_tui.mcp.stdio
+import mahtab_tui.mcp.toolbox
 import mahtab_tui.search.engine
+import mahtab_tui.session.exports
 import mahtab_tui.session.parts
+import mahtab_tui.session.share_server
+import mahtab_tui.store.resume
+import mahtab_tui.tools.toolset
 import mahtab_tui.tui.open
+import mahtab_tui.tui.panes.transcript.layout.cell
+import mahtab_tui.tui.panes.transcript.layout.words
 import mahtab_tui.tui.widgets.approval_row  # noqa: F401
 from mahtab_tui.__main__ import main
 
