@@ -6,10 +6,9 @@ the user runs afterwards.
 
 LATER = "import asyncio, gc; await asyncio.sleep(0.05); gc.collect(); str(1); print('x'); import glob, time; glob.glob('*'); [len(str(i)) for i in range(3)]; time.sleep(0.05)"
 
-HELD_BY_WHAT_THEY_DO = {
+OF_ONE_KERNEL = {
     # files
     "plain open": "open(P, 'w')",
-    "code of eval for later": "later = eval(\"(open(P, 'w') for _ in [1])\")",
     "append": "open(Q, 'a').write('x')",
     "read and write": "open(Q, 'r+').truncate()",
     "exclusive": "open(P, 'xb')",
@@ -81,6 +80,12 @@ HELD_BY_WHAT_THEY_DO = {
     "requests": "import requests; requests.get(f'http://127.0.0.1:{PORT}/', timeout=1)",
     "asyncio connection": "import asyncio; await asyncio.open_connection('127.0.0.1', PORT)",
     "pandas from the net": "import pandas; pandas.read_csv(f'http://127.0.0.1:{PORT}/')",
+}
+"""Those that leave nothing behind where they are held, and can be tried one after the other."""
+
+HELD_BY_WHAT_THEY_DO = {
+    **OF_ONE_KERNEL,
+    "code of eval for later": "later = eval(\"(open(P, 'w') for _ in [1])\")",
     # hidden names
     "getattr": "import os; getattr(os, 'rem' + 'ove')(Q)",
     "__import__": "__import__('o' + 's').remove(Q)",

@@ -14,7 +14,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session.rights import verdict_of
 from mahtab_tui.settings.approval_rules import rules_of
-from tests.integration.hostile_cells import HELD_BY_THEIR_TEXT, HELD_BY_WHAT_THEY_DO, LATER, WITHOUT_A_QUESTION
+from tests.integration.hostile_cells import HELD_BY_THEIR_TEXT, HELD_BY_WHAT_THEY_DO, LATER, OF_ONE_KERNEL, WITHOUT_A_QUESTION
 from tests.integration.kernels import RecordingHost
 
 READ_ONLY = rules_of(("allow: read_only",))
@@ -85,24 +85,33 @@ class Limited:
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, len(TRIES), 8)])
 def test_nothing_happens_without_a_question(first: int, tmp_path: Path) -> None:
-    failed = []
+    limited: Limited | None = None
+    tried = []
     for place, (what, code) in enumerate(TRIES[first : first + 8]):
         canaries = Canaries(tmp_path / str(place))
-        limited = Limited(canaries.folder)
-        limited.run(canaries.names)
+        limited = limited or Limited(canaries.folder)
+        limited.asked = []
+        limited.run(f"import os; os.chdir({str(canaries.folder)!r})\n{canaries.names}")
         limited.run(code, limited=True)
         state = limited.run("import os; print(os.environ.get('MARK'), os.getcwd())").output
         limited.run(LATER)
         limited.run("try: next(later)\nexcept Exception: pass")
+        tried.append((what, canaries, limited.asked, state))
+        if what not in OF_ONE_KERNEL:
+            limited.kernel.close()
+            limited = None
+    if limited is not None:
         limited.kernel.close()
+    failed = []
+    for what, canaries, asked, state in tried:
         if (
             canaries.seen() != canaries.before
             or canaries.connected()
-            or bool(limited.asked) == (what in WITHOUT_A_QUESTION)
+            or bool(asked) == (what in WITHOUT_A_QUESTION)
             or not (f"None {canaries.folder}\n" in state or "NotAllowedError" in state)  # a thread or signal may be refused just then
         ):
             changed = [each for each in canaries.seen() if each not in canaries.before]
-            failed.append((what, changed, len(limited.asked), state))
+            failed.append((what, changed, len(asked), state))
         canaries.listener.close()
     assert failed == []
 
