@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.e2e.conftest import Start
 from tests.e2e.test_bad_answers import is_whole
 
@@ -26,9 +24,8 @@ BAD = {
 """Code, and what of it is to be seen."""
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_a_session_outlives_bad_code(start: Start, size: tuple[int, int]) -> None:
-    screen = start(columns=size[0], lines=size[1])
+def test_a_session_outlives_bad_code(start: Start) -> None:
+    screen = start(columns=80, lines=24)
     screen.wait("kernel .*idle")
     before = len(screen.raw)
     for number, (code, seen) in enumerate(BAD.items()):
@@ -42,6 +39,7 @@ def test_a_session_outlives_bad_code(start: Start, size: tuple[int, int]) -> Non
         # It has ended: what runs stays when the transcript is cleared.
         screen.wait(rf"you +<?[\d.]+ s [^\n]*\n ▌ 'typed', {number} \* 7")
         assert is_whole(screen)
+        screen.resize(*((200, 50) if number % 2 else (80, 24)))
         screen.press("ctrl+l")
         screen.wait_gone(r"▌ \('typed'")
     drawn = bytes(screen.raw[before:])
