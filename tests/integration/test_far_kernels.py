@@ -343,12 +343,16 @@ def test_a_kernel_that_does_not_start_says_why_once() -> None:
 )
 def test_a_hostile_machine_gets_nothing_but_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
     monkeypatch.setattr(wire, "PAUSES", (0.01,))
-    monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT", 2.0)
+    monkeypatch.setattr(wire, "SILENT", 0.5)
+    monkeypatch.setattr(wire, "_BEAT", 0.1)
+    monkeypatch.setattr("mahtab_tui.kernel.worker_process.START_TIMEOUT", 1.0)
     hostile = executable(tmp_path / "python", f"#!/bin/sh\nprintf '\\nmahtab-far-1 3.12.1\\n'\n{answer}\n")
     kernel = ProcessKernel(place=Elsewhere(parse(f"command: {hostile}"), 1.0))
+    before = set(threading.enumerate())
     with pytest.raises(KernelError):
         kernel.start(RecordingHost())
     kernel.close()
+    wait_for(lambda: set(threading.enumerate()) <= before)  # it is not connected to again and again
 
 
 def test_others_get_no_wire(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:

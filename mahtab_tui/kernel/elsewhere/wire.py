@@ -67,6 +67,8 @@ class FarProcess:
         self._told_all = False
         """The session says nothing more, and the station was told so."""
         self._connected = True
+        self._killed = False
+        self._last_tries = LAST_TRIES
         self._thread = threading.Thread(target=self._live, args=(connected.transport,), name="mahtab-wire", daemon=True)
         self._thread.start()
 
@@ -76,10 +78,15 @@ class FarProcess:
         return None if self._noted is None else self
 
     def signal(self, number: int) -> None:
-        """Send a signal to the kernel and its children; later, if there is no wire now. A kernel that is killed without a wire counts as ended."""
+        """Send a signal to the kernel and its children; later, if there is no wire now.
+
+        A kernel that is killed counts as ended if there is no wire, or once the wire is lost.
+        """
         self._order(SIGNAL, str(number).encode())
-        if number == signal.SIGKILL and not self._connected:
-            self._ended(-number)
+        if number == signal.SIGKILL:
+            self._killed = True
+            if not self._connected:
+                self._ended(-number)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the kernel's end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
@@ -140,10 +147,11 @@ class FarProcess:
     def _connect_again(self, why: str) -> Transport | None:
         """Try until it succeeds; None once nobody waits for the kernel any more. Raises `NotThere`, `Taken`."""
         self._connected = False
+        if self._killed:
+            self._ended(-signal.SIGKILL)
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
-        last_tries = LAST_TRIES
-        while last_tries and not self._leaving.is_set():
-            last_tries -= self._code.done()
+        while self._last_tries and not self._leaving.is_set():
+            self._last_tries -= self._code.done()
             pause = next(pauses)
             self._wire.changed(WireState(False, time.time() + pause, why))
             if self._leaving.wait(pause):
