@@ -146,8 +146,10 @@ for i in range(40):
 """
 
 
-def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = 30
+@pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
+def test_cuts_in_the_middle_of_cells_lose_nothing_and_run_nothing_twice(
+    road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
     monkeypatch.setattr(wire, "SILENT", 0.25)
     monkeypatch.setattr(wire, "_BEAT", 0.05)
     cells = road.kernel()
