@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost
 from mahtab_tui.kernel.launch import Place, Wire, WireState
-from mahtab_tui.kernel.outliving import TAKEN
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.system.working_folder import moved
@@ -257,6 +256,8 @@ class Succession:
             if worker.over:
                 raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
             if worker.taken:
+                from mahtab_tui.kernel.outliving import TAKEN
+
                 raise KernelError(TAKEN)
             self.worker, self._executable = worker, executable
 

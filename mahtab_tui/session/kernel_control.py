@@ -26,16 +26,9 @@ class KernelControl:
     """Methods return at once."""
 
     def __init__(
-        self,
-        log: logging.Logger,
-        kernel: MaskedKernel,
-        make: Callable[[], MakeKernel | None],
-        cells: Cells,
-        keeping: Keeping,
-        undo: Undo,
-        private: PrivateNames,
+        self, log: logging.Logger, kernel: MaskedKernel, make: MakeKernel | None, cells: Cells, keeping: Keeping, undo: Undo, private: PrivateNames
     ) -> None:
-        """make: returns what creates a kernel at another place; None if this one stays where it is."""
+        """make: creates a kernel at another place; None if this one stays where it is."""
         self._make = make
         self._log = log
         self._kernel = kernel
@@ -43,6 +36,10 @@ class KernelControl:
         self._keeping = keeping
         self._undo = undo
         self._private = private
+
+    def stay(self) -> None:
+        """Go to no other place from now on: a kernel there would wait for the same session as the one that another program has taken."""
+        self._make = None
 
     def kill(self) -> None:
         """Kill the kernel and start a new one."""
@@ -73,10 +70,9 @@ class KernelControl:
         """Go on with a kernel at another place; empty for this machine. What was saved there of this session comes back."""
 
         def work() -> None:
-            make = self._make()
-            if make is None:
+            if self._make is None:
                 raise KernelError("The kernel of this session belongs to another program.")
-            new = make(address)
+            new = self._make(address)
             self._keeping.save(_PATIENCE)
             self._kernel.exchange(new, f"The kernel runs on {address or 'this machine'} now, with variables of its own.")
             self._cells.forget()

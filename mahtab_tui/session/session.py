@@ -118,18 +118,14 @@ class Session:
         self.inbox = Inbox(self.log)
         self.ready: Future[bool] = Future()
         """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
+        self._prompt = prompt
+        self._face = face
+        self._files = files
+        self._notebook_file = notebook
         self._make_kernel = make_kernel
+        self._by_program = by_program
         self._building = threading.Lock()
         self._built: Parts | None = None
-
-        def build() -> Parts:
-            from mahtab_tui.session.parts import Parts
-
-            made = (self.log, prompt, self.secrets, self.kernel, self.profile, self.inbox, self.ready)
-            given = (face, store, past, files, notebook, self.everything)
-            return Parts(settings, *made, *given, by_program=by_program, no_trace=no_trace)
-
-        self._build = build
 
     @property
     def _parts(self) -> Parts:
@@ -137,6 +133,13 @@ class Session:
             if self._built is None:
                 self._built = self._build()
             return self._built
+
+    def _build(self) -> Parts:
+        from mahtab_tui.session.parts import Parts
+
+        made = (self.log, self._prompt, self.secrets, self.kernel, self.profile, self.inbox, self.ready)
+        given = (self._face, self._store, self.past, self._files, self._notebook_file, self.everything)
+        return Parts(self.settings, *made, *given, by_program=self._by_program, no_trace=self.no_trace)
 
     broadcast: _Part[Broadcast] = _Part()
     private: _Part[PrivateNames] = _Part()
@@ -214,7 +217,7 @@ class Session:
     def taken_over(self) -> None:
         """Tell the user that another program writes the session now, and this one is not saved."""
         self.keeping.stop()
-        self._make_kernel = None  # a kernel at another place would wait for the same session
+        self.kernel_control.stay()
         self.profile.rename(f"{self.name} (taken over)")
         self.notice(_TAKEN_OVER, "warning")
 
@@ -301,7 +304,7 @@ class Session:
         """What the user does with the kernel itself; loaded when it is first wanted."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(self.log, self.kernel, lambda: self._make_kernel, self.cells, self.keeping, self.undo, self.private)
+        return KernelControl(self.log, self.kernel, self._make_kernel, self.cells, self.keeping, self.undo, self.private)
 
     # Settings
 

@@ -66,6 +66,7 @@ class ToldSession(Session):
         self.told = False
 
     def start(self) -> None:
+        _ = self.cells  # the parts stand, and hear of all records, as after the real start
         for record in self._records:
             # Changed rows fade with time: the namespace is an old one. What waits must not be: an old question waits no longer.
             self.tell(record, 1.0 if record.tag == tags.NAMESPACE else time.time())

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 
-from mahtab_tui.session import session as module
+import pytest
+
+from mahtab_tui.session.parts import Parts
+from mahtab_tui.session.session import Session
 
 
 def reaches_back(source: str) -> list[str]:
-    """What the constructor of `Session` has against the order: functions that look at the session later, and what is set in a finished part."""
-    session = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "Session")
+    """What a constructor has against the order: functions that look at the object later, and what is set in a finished part."""
+    session = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
     constructor = next(node for node in session.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     found = []
     for node in ast.walk(constructor):
@@ -22,8 +25,9 @@ def reaches_back(source: str) -> list[str]:
     return found
 
 
-def test_each_part_of_a_session_gets_those_made_before_it() -> None:
-    assert reaches_back(inspect.getsource(module)) == []
+@pytest.mark.parametrize("cls", [Session, Parts])
+def test_each_part_of_a_session_gets_those_made_before_it(cls: type) -> None:
+    assert reaches_back(inspect.getsource(cls)) == []
 
 
 def test_what_reaches_back_is_found() -> None:
