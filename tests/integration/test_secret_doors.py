@@ -179,7 +179,7 @@ def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -
     path = home / ".mahtab" / "sessions.db"
     session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=SqliteStore(path, "test"), name="test")
     session.start()
-    session.kernel.variables()
+    session.ready.result(60)
     session.cells.run(SAY)
     session.cells.run("key")
     session.close()
