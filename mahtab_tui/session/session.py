@@ -392,9 +392,8 @@ class Session:
     @property
     def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
         """`Suggestions.suggest`; None if no model is set for suggestions."""
-        if not self.settings.suggestion_model or (suggestions := self._parts.suggestions) is None:
-            return None
-        return suggestions.suggest
+        suggestions = self._parts.suggestions if self.settings.suggestion_model else None
+        return None if suggestions is None else suggestions.suggest
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Show the user a message in the transcript."""

@@ -284,3 +284,17 @@ def rename_session(path: Path, session: str, title: str) -> None:
         if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
             raise StoreError(_NOTHING)
         Digest(connection, session).rename(title_of(title))
+
+
+def delete_session(path: Path, session: str) -> None:
+    """Delete a session, from its end, in steps between which others can write. Raises `StoreError`."""
+    if not path.exists():
+        return
+    more = True
+    with opened(path) as connection:
+        while more:
+            with transaction(connection):
+                more = Digest(connection, session).remove_step()
+                if not more:
+                    for table, column in (("partial", "session"), ("session", "id")):
+                        connection.execute(f"delete from {table} where {column} = ?", (session,))

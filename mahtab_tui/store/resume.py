@@ -14,7 +14,7 @@ from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
-from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, StoreError, delete_session, fork_session, list_sessions, load_records, records_of
+from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records, records_of
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""
@@ -127,6 +127,7 @@ def remove_session(row: SessionRow) -> None:
     """Delete a session: its records and its variables. Raises `NoSession` if a program has it open or its kernel waits, `StoreError`."""
     from mahtab_tui.kernel.elsewhere.notes import noted_kernels
     from mahtab_tui.kernel.held.waiting import last_outputs, waiting_kernels
+    from mahtab_tui.store.digest import delete_session
 
     if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (row.id not in held() and noted_kernels(row.id)):
         raise NoSession(f"The kernel of session {row.id} waits. End it first: mahtab-tui sessions stop {row.id}")

@@ -29,7 +29,6 @@ __all__ = [
     "SessionRow",
     "SqliteStore",
     "StoreError",
-    "delete_session",
     "fork_session",
     "list_sessions",
     "load_records",
@@ -388,19 +387,3 @@ def records_of(path: Path, session: str, tag: str) -> list[Record]:
         with contextlib.suppress(InvalidRecord):
             found += [record] if (record := decoded(row)) is not None else []
     return found
-
-
-def delete_session(path: Path, session: str) -> None:
-    """Delete a session, from its end, in steps between which others can write. Raises `StoreError`."""
-    if not path.exists():
-        return
-    from mahtab_tui.store.digest import Digest, opened
-
-    more = True
-    with opened(path) as connection:
-        while more:
-            with transaction(connection):
-                more = Digest(connection, session).remove_step()
-                if not more:
-                    for table, column in (("partial", "session"), ("session", "id")):
-                        connection.execute(f"delete from {table} where {column} = ?", (session,))

@@ -16,9 +16,10 @@ from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store import resume
+from mahtab_tui.store.digest import delete_session
 from mahtab_tui.store.namespaces import is_kept, keep_place
 from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
-from mahtab_tui.store.sqlite import delete_session, load_records
+from mahtab_tui.store.sqlite import load_records
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 

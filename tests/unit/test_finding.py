@@ -16,10 +16,10 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import database, finding
-from mahtab_tui.store.digest import STEP, catch_up, make_anew, rename_session, words
+from mahtab_tui.store.digest import STEP, catch_up, delete_session, make_anew, rename_session, words
 from mahtab_tui.store.finding import excerpt, find_sessions, pattern_of, wanted_words
 from mahtab_tui.store.preview import preview
-from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions
+from mahtab_tui.store.sqlite import SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
 
 
