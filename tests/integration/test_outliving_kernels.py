@@ -288,8 +288,8 @@ def test_the_place_gives_its_waiting_kernel_once() -> None:
 
 
 @pytest.mark.usefixtures("anywhere")
-def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(project: Path) -> None:
-    times = 30
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_hosts_that_are_killed_in_the_middle_of_a_cell_lose_nothing(project: Path, times: int) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.integration.killed_hosts", str(times), str(project), *(address.text for address in ELSEWHERE)],
         cwd=Path(__file__).parents[2],
