@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -42,8 +41,11 @@ class SshServer:
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
         assert _SERVER is not None
-        self._process = subprocess.Popen([_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", self.folder / "log"])
-        wait_for(self._answers)
+        log = self.folder / "log"
+        log.unlink(missing_ok=True)
+        self._process = subprocess.Popen([_SERVER, "-D", "-f", self.folder / "sshd_config", "-E", log])
+        # Not by connecting: the child for that connection shares the port for a moment, in which a server cannot be started again.
+        wait_for(lambda: log.exists() and "Server listening on" in log.read_text())
 
     def new_host_key(self) -> None:
         """Replace the server's key."""
@@ -67,10 +69,6 @@ class SshServer:
             self._process.terminate()
             self._process.wait()
             self._process = None
-
-    def _answers(self) -> bool:
-        with socket.socket() as asking:
-            return asking.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 def _key(path: Path, passphrase: str) -> None:

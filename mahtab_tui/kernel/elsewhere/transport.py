@@ -22,7 +22,9 @@ CONNECT_TIMEOUT = 60.0
 """Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password that is typed."""
 
 LAST_WORDS = 1.0
-"""Seconds that the command may take to carry the last words and to end."""
+"""Seconds that somebody waits for the command to carry the last words and to end."""
+LONGEST_LAST_WORDS = 10.0
+"""Seconds after which the command is ended although it still carries the last words, on a thread for which nobody waits."""
 
 _BANNER = 2**20
 """Bytes that the way there may print before the loader's line."""

@@ -19,7 +19,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.address import parse
 from mahtab_tui.kernel.elsewhere.output import FarOutput
 from mahtab_tui.kernel.elsewhere.stations import Connected
-from mahtab_tui.kernel.elsewhere.transport import LAST_WORDS, NotThere, Taken, Transport
+from mahtab_tui.kernel.elsewhere.transport import LAST_WORDS, LONGEST_LAST_WORDS, NotThere, Taken, Transport
 from mahtab_tui.kernel.launch import Held, Wire, WireState
 from mahtab_tui.kernel.worker.far.link import AT, END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError
 
@@ -218,7 +218,7 @@ class FarProcess:
                     link.alive()
         with contextlib.suppress(OSError):  # that its end is known here; if this is lost, the station leaves later
             os.write(transport.stdin, link.outgoing)
-        transport.finish(LAST_WORDS)
+        transport.finish(LONGEST_LAST_WORDS)
         return ""
 
     def _forward(self) -> bool:

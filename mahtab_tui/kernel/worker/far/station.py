@@ -331,8 +331,6 @@ class Station:
     def _on_wire(self, events: int) -> None:
         assert self._wire is not None
         try:
-            if events & selectors.EVENT_WRITE and self._link.outgoing:
-                del self._link.outgoing[: self._wire.send(self._link.outgoing[:PIECE])]
             if events & selectors.EVENT_READ:
                 data = self._wire.recv(PIECE)
                 if not data:
@@ -340,6 +338,8 @@ class Station:
                     return
                 for message in self._link.feed(data):
                     self._handle(message)
+            if events & selectors.EVENT_WRITE and self._link.outgoing:
+                del self._link.outgoing[: self._wire.send(self._link.outgoing[:PIECE])]
         except BlockingIOError:
             return
         except (OSError, LinkError):
