@@ -274,7 +274,7 @@ def test_a_banner_and_files_in_the_folder_there_do_not_matter(tmp_path: Path, mo
 @pytest.mark.slow
 def test_a_station_ends_with_its_kernel_although_the_wire_is_slow(road: Road) -> None:
     road.delay(1200)
-    road.kernel().kernel.close()
+    road.kernel(keep_hours=1.0).kernel.close()
     wait_for(lambda: road.sockets() == [])
 
 
