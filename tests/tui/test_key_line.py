@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 from textual.pilot import Pilot
 from textual.widgets import Input, Label
-from textual.widgets._footer import FooterKey
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.tui.activity import Waiting
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.widgets import approval_row, chips
 from mahtab_tui.tui.widgets.input_row import InputRow
 from tests.records import made
@@ -21,31 +24,68 @@ from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ToldSession, drawn, story
 
 
-async def test_no_key_is_styled_again_once_it_stands(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
-    again: list[FooterKey] = []
-    monkeypatch.setattr(FooterKey, "update_node_styles", lambda key, animate=True: again.append(key))
+async def test_the_line_is_drawn_anew_only_when_its_keys_change(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app(*story())
     async with app.run_test() as pilot:
         await drawn(pilot)
-        assert len(app.query(FooterKey)) > 5
-    assert not again
-
-
-async def test_the_keys_are_made_anew_only_when_they_change(make_app: Callable[..., MahtabApp]) -> None:
-    app = make_app(*story())
-    async with app.run_test() as pilot:
-        await drawn(pilot)
-        before = list(app.query(FooterKey))
+        before = app.screen.query_one(KeyLine).keys
         app.screen.refresh_bindings()
         await pilot.pause()
         await pilot.pause()
-        assert list(app.query(FooterKey)) == before
+        assert app.screen.query_one(KeyLine).keys is before
         app.set_keymap({"help": "f12"})
-        await until(pilot, lambda: any(key.key == "f12" for key in app.query(FooterKey)))
+        await until(pilot, lambda: any(key.key == "f12" for key in app.screen.query_one(KeyLine).keys))
+
+
+class Keys(App[None]):
+    """Keys of three kinds, in more columns than there are."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+a", "note('a')", "Alpha", tooltip="the first"),
+        Binding("f9", "note('a')", "Alpha again"),
+        Binding("ctrl+b", "off", "日本語"),
+        Binding("ctrl+d", "note('d')", "D" * 40),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[str] = []
+        self.bells = 0
+
+    def compose(self) -> ComposeResult:
+        yield KeyLine()
+
+    def action_note(self, what: str) -> None:
+        self.noted.append(what)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return None if action == "off" else True
+
+    def bell(self) -> None:
+        self.bells += 1
+
+
+async def test_a_click_presses_the_key_under_the_mouse() -> None:
+    app = Keys()
+    async with app.run_test(size=(30, 5)) as pilot:
+        line = app.query_one(KeyLine)
+        await until(pilot, lambda: "Alpha" in line.render_line(0).text)
+        assert line.render_line(0).text == " ^a Alpha  ^b 日本語  ^d DDDDD"
+        await pilot.click(line, offset=(9, 0))
+        await pilot.click(line, offset=(10, 0))
+        assert (app.noted, app.bells) == (["a"], 1)
+        await pilot.hover(line, offset=(2, 0))
+        await until(pilot, lambda: line.tooltip == "the first")
+        line._scroll(1000)
+        assert line.render_line(0).text == "D" * 29 + " "
+        await pilot.click(line, offset=(0, 0))
+        assert app.noted == ["a", "d"]
+        line._scroll(-1000)
+        assert line.render_line(0).text.startswith(" ^a Alpha")
 
 
 def keys(pilot: Pilot[int]) -> list[str]:
-    return [key.description for key in pilot.app.query(FooterKey)]
+    return [key.description for key in pilot.app.screen.query_one(KeyLine).keys]
 
 
 async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Callable[..., MahtabApp]) -> None:

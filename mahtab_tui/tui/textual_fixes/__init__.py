@@ -15,8 +15,6 @@ palette             raises on a second dismissal, on clicks outside a screen tha
 removable           mounts, resizes and ticks widgets that are being removed        -
 layout_events       does not tell a widget that it was laid out if a region was     issue 5024
                     looked up between mounting it and the layout
-key_line            makes the footer anew whenever the focus moves; styles each of  -
-                    its keys three times
 
 Four workarounds are methods of the classes that need them: `CodeArea` (frees a document's tree, respects a maximum height in vh, scrolls to the
 cursor, keeps the cursor on a line after an undo), `Dialog.dismiss` (a second dismissal, issue 4884), `TerminalApp` (presses on a removed widget,

@@ -2,31 +2,127 @@
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.widgets import Footer
-from textual.widgets._footer import FooterKey
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import ActiveBinding
+from textual.events import Leave, MouseDown, MouseMove, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+
+_STEP = 8
+"""Columns by which the wheel moves a line that is too long."""
 
 
-class KeyLine(Footer):
-    """Textual's, which is made anew only when its keys have changed, and of which each key has its form at once.
+class Key(NamedTuple):
+    """A key of the line. A click on it presses it."""
 
-    Textual makes all keys anew whenever the focus moves, and each takes another form first, and is styled three times.
+    key: str
+    shown: str
+    """Its name for the user."""
+    description: str
+    enabled: bool
+    tooltip: str
+
+
+class KeyLine(Widget):
+    """Shows the keys that do something now, each with what it does. It looks like Textual's `Footer`.
+
+    That makes a widget for each key, and makes them all anew whenever the focus moves; this one draws a line.
     """
 
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key", "key-line--description", "key-line--hover"}
+    DEFAULT_CSS = """
+    KeyLine {
+        dock: bottom;
+        height: 1;
+        color: $footer-foreground;
+        background: $footer-background;
+        &:hover { pointer: pointer; }
+    }
+    KeyLine > .key-line--key { color: $footer-key-foreground; background: $footer-key-background; text-style: bold; }
+    KeyLine > .key-line--description { color: $footer-description-foreground; background: $footer-description-background; }
+    KeyLine > .key-line--hover { background: $block-hover-background; }
+    """
+
+    keys: tuple[Key, ...] = ()
+
     def __init__(self) -> None:
-        super().__init__(show_command_palette=False)
-        self._made_of: list[tuple[object, ...]] | None = None
+        super().__init__()
+        self._left = 0
+        """Columns of the keys that are out of sight on the left."""
+        self._hovered: Key | None = None
 
-    async def recompose(self) -> None:
-        if self.is_attached and self._keys() != self._made_of:
-            await super().recompose()
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
 
-    def _keys(self) -> list[tuple[object, ...]]:
-        return [active[1:] for active in self.screen.active_bindings.values() if active.binding.show]
+    def _find_keys(self, screen: Screen[object]) -> None:
+        if not self.app.app_focus:  # what has the focus comes back with it
+            return
+        first: dict[str, ActiveBinding] = {}
+        for active in screen.active_bindings.values():
+            if active.binding.show:
+                first.setdefault(active.binding.action, active)
+        keys = tuple(
+            Key(binding.key, self.app.get_key_display(binding), binding.description, enabled, tooltip)
+            for _, binding, enabled, tooltip in first.values()
+        )
+        if keys != self.keys:
+            self.keys = keys
+            self._scroll(0)
 
-    def compose(self) -> ComposeResult:
-        self._made_of = self._keys() if self._bindings_ready else None
-        for widget in super().compose():
-            if isinstance(widget, FooterKey):
-                widget.set_reactive(FooterKey.compact, self.compact)
-            yield widget
+    def render_line(self, y: int) -> Strip:
+        parts = {name: self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")}
+        hover = Style(bgcolor=self.get_component_rich_style("key-line--hover").bgcolor)
+        segments: list[Segment] = []
+        for key in self.keys:
+            more = hover if key is self._hovered else Style(dim=True) if not key.enabled else Style()
+            segments += [Segment(f" {key.shown} ", parts["key"] + more), Segment(f"{key.description} ", parts["description"] + more)]
+        return Strip(segments).crop_extend(self._left, self._left + self.size.width, self.rich_style)
+
+    def _widths(self) -> list[int]:
+        return [Segment(f" {key.shown} {key.description} ").cell_length for key in self.keys]
+
+    def _at(self, x: int) -> Key | None:
+        """Return the key in a column."""
+        ends = accumulate(self._widths())
+        return next((key for key, end in zip(self.keys, ends, strict=True) if x + self._left < end), None)
+
+    def _scroll(self, columns: int) -> None:
+        self._left = max(0, min(self._left + columns, sum(self._widths()) - self.size.width))
+        self.refresh()
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        key = self._at(event.x)
+        if key is not None and key.enabled:
+            self.app.simulate_key(key.key)
+        elif key is not None:
+            self.app.bell()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        self._hover(self._at(event.x))
+
+    def on_leave(self, event: Leave) -> None:
+        self._hover(None)
+
+    def _hover(self, key: Key | None) -> None:
+        if key is not self._hovered:
+            self._hovered = key
+            self.tooltip = (key.tooltip or None) if key is not None else None
+            self.refresh()
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        self._scroll(_STEP)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        self._scroll(-_STEP)
+
+    def on_mouse_scroll_right(self, event: MouseScrollRight) -> None:
+        self._scroll(_STEP)
+
+    def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
+        self._scroll(-_STEP)
