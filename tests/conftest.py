@@ -6,11 +6,13 @@ import faulthandler
 import gc
 import itertools
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import execnet
 import pytest
 from hypothesis import Phase, settings
 
@@ -87,6 +89,13 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def pytest_xdist_auto_num_workers() -> int:
     """Three for each processor: many tests wait for another process or for a screen to come to rest."""
     return 3 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[execnet.XSpec]) -> None:
+    """Fork the workers from a process that has loaded what each of them would load."""
+    for spec in specs:
+        spec.python = shlex.join(warm.command())
 
 
 def pytest_configure(config: pytest.Config) -> None:

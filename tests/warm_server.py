@@ -1,4 +1,4 @@
-"""Forks the program for `tests.warm`: `python -P warm_server.py ADDRESS`, until stdin ends."""
+"""Forks the program, and pytest's workers, for `tests.warm`: `python -P warm_server.py ADDRESS`, until stdin ends."""
 
 from __future__ import annotations
 
@@ -99,4 +99,7 @@ if __name__ == "__main__":
     assert threading.active_count() == 1
     gc.freeze()
     become(serve(sys.argv[1]))
+    if sys.argv[1:2] == ["-u"]:  # as execnet starts a Python, which gets its program over stdin
+        exec(eval(sys.stdin.readline()))
+        sys.exit()
     main()

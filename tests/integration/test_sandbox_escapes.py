@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.sandbox.base import CallRefusedError
+from mahtab_tui.sandbox.base import CallRefusedError, Sandbox
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes
 from mahtab_tui.sandbox.text import Text
@@ -33,15 +33,16 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
-    with canaries(tmp_path) as made:
+@pytest.fixture(scope="module")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canaries]:
+    """One set for all that is tried in sandboxes, because nothing may reach it."""
+    with canaries(tmp_path_factory.mktemp("canaries")) as made, pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("CANARY", made.token)
         yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sandboxes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProcessSandboxes]:
+async def sandboxes(canary: Canaries, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProcessSandboxes]:
     """With a descriptor that a careless start would hand on."""
     left_open = tmp_path_factory.mktemp("open") / "file"
     left_open.write_text("canary-inherited")
@@ -52,6 +53,14 @@ async def sandboxes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[P
     yield made
     await made.close()
     os.close(fd)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bystander(sandboxes: ProcessSandboxes) -> AsyncIterator[Sandbox]:
+    """Another sandbox, which goes on whatever is tried beside it."""
+    made = await sandboxes.start(Text.root("other"), RecordingNode())
+    yield made
+    await made.close()
 
 
 class WaryNode(RecordingNode):
@@ -71,10 +80,11 @@ def _pid(sandbox: Any) -> int | None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("escape", some_quick([*ESCAPES, *ATTACKS]))
-async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_nothing_gets_out(
+    escape: Escape, sandboxes: ProcessSandboxes, bystander: Sandbox, canary: Canaries, capfd: pytest.CaptureFixture[str]
+) -> None:
     node = WaryNode()
     sandbox = await sandboxes.start(Text.root("text"), node)
-    bystander = await sandboxes.start(Text.root("other"), RecordingNode())
     server = sandboxes._server
     result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
     said = f"{result.output} {node.calls} {node.told}"
@@ -90,13 +100,11 @@ async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, can
     assert server is not None
     assert server.alive
     await sandbox.close()
-    await bystander.close()
 
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSandboxes, canary: Canaries) -> None:
-    bystander = await sandboxes.start(Text.root("other"), RecordingNode())
+async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSandboxes, bystander: Sandbox, canary: Canaries) -> None:
 
     async def attack(escape: Escape) -> None:
         sandbox = await sandboxes.start(Text.root("text"), WaryNode())
@@ -116,16 +124,18 @@ async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSand
 
 @pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
 @pytest.mark.parametrize("escape", some_quick(one for one in ESCAPES if one.works))
-def test_the_canaries_notice_it_without_a_sandbox(escape: Escape, canary: Canaries) -> None:
+def test_the_canaries_notice_it_without_a_sandbox(escape: Escape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", _OPEN_SEATS, canary.prelude() + escape.code]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
-        assert process.stdout is not None
-        said = ""
-        for line in process.stdout:
-            if line == "END\n":
-                break
-            said += line
-        dead = canary.dead(said, process.pid)
-        process.kill()
+    with canaries(tmp_path) as canary:
+        monkeypatch.setenv("CANARY", canary.token)
+        command = [sys.executable, "-c", _OPEN_SEATS, canary.prelude() + escape.code]
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+            assert process.stdout is not None
+            said = ""
+            for line in process.stdout:
+                if line == "END\n":
+                    break
+                said += line
+            dead = canary.dead(said, process.pid)
+            process.kill()
     assert dead, said
