@@ -14,6 +14,7 @@ from tests.fake_claude import FakeClaude, install_fake_claude
 if TYPE_CHECKING:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
     from tests.recursion_scripts import Bench
+    from tests.unit.notebook_bench import Bench as NotebookBench
 
 InstallClaude = Callable[..., FakeClaude]
 """Takes what `install_fake_claude` takes after the folder."""
@@ -57,3 +58,19 @@ def claude_model() -> Iterator[MakeClaude]:
     yield make
     for llm in made:
         llm.close()
+
+
+@pytest.fixture
+def open_bench() -> Iterator[Callable[..., NotebookBench]]:
+    """Opens a notebook over a bus."""
+    from tests.unit.notebook_bench import Bench  # it loads nbformat, which most tests do without
+
+    opened: list[Bench] = []
+
+    def make(*arguments: Any, **options: Any) -> Bench:
+        opened.append(Bench(*arguments, **options))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()

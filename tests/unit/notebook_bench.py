@@ -1,0 +1,68 @@
+"""A notebook over a bus, and what happens to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.handlers import DisplayHandler
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.export.reading import read_notebook
+from mahtab_tui.export.saving import new_notebook
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.notebooks import Notebook
+from tests.notebooks import write
+from tests.unit.test_export import cell as ran
+
+
+class Bench:
+    """A notebook over a bus, without a session."""
+
+    def __init__(
+        self, path: Path, past: tuple[Record, ...] = (), secrets: tuple[str, ...] = (), kept: bool = False, everything: tuple[Record, ...] = ()
+    ) -> None:
+        self.log, _ = setup_logging()
+        self.secrets = Secrets(lambda: secrets)
+        self.shown = DisplayHandler()
+        self.log.addHandler(self.shown)
+        unused: Any = None
+        file = replace(read_notebook(path) if path.exists() else new_notebook(path), kept=kept)
+        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything)
+        self.log.addHandler(self.notebook)
+        self.notebook._show() if not self.notebook._shown else None
+        self.taken: list[Record] = []
+
+    def happen(self, *happened: Record) -> None:
+        for record in happened:
+            emit(self.log, record)
+
+    def records(self) -> tuple[Record, ...]:
+        self.taken += self.shown.take()
+        return tuple(self.taken)
+
+    def close(self) -> None:
+        close_logging(self.log)
+
+
+def again(place: int, number: int, code: str, *outputs: tuple[str, str], **more: Any) -> list[Record]:
+    """The records of a notebook's cell that runs."""
+    return [record.changed(place=place) if hasattr(record, "place") else record for record in ran(number, code, *outputs, **more)]
+
+
+def notices(it: Bench) -> list[str]:
+    return [record.text for record in it.records() if isinstance(record, records.Notice)]
+
+
+def story(tmp_path: Path) -> Path:
+    return write(
+        nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_markdown_cell("# Title"), nbformat.v4.new_code_cell("x = 1"), nbformat.v4.new_code_cell("x + 1")]
+        ),
+        tmp_path / "it.ipynb",
+    )

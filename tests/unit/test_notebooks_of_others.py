@@ -1,0 +1,211 @@
+"""Scripts and Markdown as notebooks, and files from anybody."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import pytest
+
+from mahtab_tui.bus import records
+from mahtab_tui.export.reading import CannotOpen, outputs_of, read_notebook
+from tests.notebooks import PIXEL
+from tests.unit.notebook_bench import Bench, again, story
+from tests.unit.test_export import cell as ran
+
+PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       extension: .py\n#       format_name: percent\n# ---\n\n# %% [markdown]\n# # Title\n\n# %% tags=[\"a\"]\nx = 1\n\n# %%\nx + 1\n"  # fmt: skip
+MARKDOWN = "# Title\n\nWords.\n\n```python\nx = 1\n```\n\n```\nno code\n```\n\nMore.\n"
+
+
+def test_a_script_in_percent_format_has_cells_and_keeps_its_text(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path = tmp_path / "it.py"
+    path.write_text(PERCENT)
+    it = open_bench(path)
+    shown = [(record.kind, record.text) for record in it.records() if isinstance(record, records.NotebookCell)]
+    assert shown == [("markdown", "# Title"), ("code", "x = 1"), ("code", "x + 1")]
+    it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
+    assert not it.notebook.save()
+    it.happen(*again(3, 2, "x + 2"), *ran(3, "new = 1"))
+    it.notebook.save()
+    assert path.read_text() == PERCENT.replace("x + 1", "x + 2") + "\n# %%\nnew = 1\n"
+
+
+SPELT = [
+    ("py", "#%%\nx = 1\n#%% title here\ny = 2\n\n\n\n#%%\nz = 3", "y = 2"),
+    ("py", "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n'''Doc.'''\nimport os\n\n# %% A\ny = 2\n", "y = 2"),
+    ("py", "#!/usr/bin/env python\ny = 2\n# %%\nz = '#!'\n", "y = 2"),
+    ("py", "# %%\n%time x\n!ls\n\n# %%\ny = 2\n# %%\n!pip\n", "y = 2"),
+    ("md", "# T\n\n\n\ntext\n\n\n```python\n\ny = 2\n\n```\n\n\n\n\nend", "y = 2"),
+    ("md", "- a\n  ```python\n  x = 1\n  ```\n\n```python\ny = 2\n```\ntext right after\n\n```py\nq\n```\n\n\n", "y = 2"),
+]
+
+
+@pytest.mark.parametrize(("ending", "text", "code"), SPELT)
+def test_lines_that_the_user_did_not_touch_keep_their_spelling(
+    ending: str, text: str, code: str, tmp_path: Path, open_bench: Callable[..., Bench]
+) -> None:
+    path = tmp_path / f"it.{ending}"
+    path.write_text(text)
+    it = open_bench(path)
+    cells = {record.text.strip("\n"): record.place for record in it.records() if isinstance(record, records.NotebookCell)}
+    it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
+    it.notebook.save()
+    assert path.read_text() == text.replace("y = 2", "y = 7")
+    it.happen(*ran(2, "added = 1"))
+    it.notebook.save()
+    assert path.read_text().startswith(text.replace("y = 2", "y = 7"))
+    assert "added = 1" in path.read_text()
+
+
+def test_a_header_is_kept_and_not_read(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    bomb = "".join(f"{letter}: &{letter} [{', '.join(['*' + before] * 9)}]\n" for before, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True))
+    text = f"---\na: &a [1]\n{bomb}jupyter:\n  x: *m\n---\n\n{MARKDOWN}"
+    path = tmp_path / "it.md"
+    path.write_text(text)
+    it = open_bench(path)
+    assert len(it.records()) == 4
+    it.happen(*again(2, 1, "x = 2"))
+    it.notebook.save()
+    assert path.read_text() == text.replace("x = 1", "x = 2")
+
+
+def test_a_script_with_very_many_cells_is_a_sentence(tmp_path: Path) -> None:
+    for name, text in (("a.py", "# %%\n" * 6_000), ("b.md", "```python\n```\n" * 6_000), ("c.md", "x" * 3_000_000)):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(CannotOpen, match=f"{name} is too large to be shown as cells. --load="):
+            read_notebook(tmp_path / name)
+
+
+def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path = tmp_path / "it.py"
+    path.write_text("import os\r\n\r\n\r\n# a comment\r\nprint(1)", newline="")
+    it = open_bench(path)
+    assert [record.text for record in it.records() if isinstance(record, records.NotebookCell)] == ["import os\n\n\n# a comment\nprint(1)"]
+    assert not it.notebook.save()
+    it.happen(*again(1, 1, "import os\nprint(2)"))
+    it.notebook.save()
+    assert path.read_bytes() == b"import os\r\nprint(2)"
+    it.happen(*ran(2, "more"))
+    it.notebook.save()
+    assert [cell.source for cell in jupytext.read(path).cells] == ["import os\nprint(2)", "more"]
+
+
+def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path = tmp_path / "it.md"
+    path.write_text(MARKDOWN)
+    it = open_bench(path)
+    shown = [(record.kind, record.text) for record in it.records() if isinstance(record, records.NotebookCell)]
+    assert [kind for kind, _ in shown] == ["markdown", "code", "markdown"]
+    it.happen(*again(2, 1, "x = 2"))
+    it.notebook.save()
+    assert path.read_text() == MARKDOWN.replace("x = 1", "x = 2")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is not a notebook: it is not valid JSON."),
+        (b"\xff\xfe\x00", "is not a notebook: it is not valid JSON."),
+        (b"[" * 100_000, "is not a notebook: it is not valid JSON."),
+        (b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}", "is not a notebook: it is not valid JSON."),
+        ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not a text in UTF-8."),
+        (b"[]", "is not a notebook: it has no nbformat."),
+        (b'{"nbformat": "4"}', "is not a notebook: it has no nbformat."),
+        (b'{"nbformat": true}', "is not a notebook: it has no nbformat."),
+        (b'{"nbformat": 3, "worksheets": []}', "has version 3 of the notebook format; only version 4 can be opened. jupyter nbconvert"),
+        (b'{"nbformat": 5, "cells": []}', "has version 5 of the notebook format; only version 4 can be opened."),
+        (b'{"nbformat": 4}', "is not a valid notebook: it has no list of cells."),
+        (b'{"nbformat": 4, "cells": [3]}', "is not a valid notebook: its cell 1 has no known type or no source."),
+        (b'{"nbformat": 4, "cells": [{"cell_type": [], "source": ""}]}', "its cell 1 has no known type or no source."),
+        (b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}', "its cell 1 has no known type or no source."),
+    ],
+)
+def test_what_is_no_notebook_is_a_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "\x1b[31mit.ipynb"
+    path.write_bytes(content)
+    with pytest.raises(CannotOpen) as raised:
+        read_notebook(path)
+    assert sentence in str(raised.value)
+    assert "\x1b" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.py").write_bytes(b"x = '\xe4'")
+    (tmp_path / "b.md").write_bytes(b"x\0")
+    (tmp_path / "c.ipynb").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "d.py")
+    sentences = {"a.py": "is not a text in UTF-8.", "b.md": "is not a text.", "c.ipynb": "is not a regular file.", "d.py": "is not a regular file.", "e.py": "There is no file"}  # fmt: skip
+    for name, sentence in sentences.items():
+        with pytest.raises(CannotOpen, match=sentence):
+            read_notebook(tmp_path / name)
+    monkeypatch.setattr("mahtab_tui.export.reading.MOST_BYTES", 2)
+    with pytest.raises(CannotOpen, match="a notebook may have"):
+        read_notebook(tmp_path / "a.py")
+
+
+WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], True]
+
+
+def test_fields_of_the_wrong_type_are_shown_harmlessly_and_kept(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    outputs: list[Any] = [*WRONG]
+    for wrong in WRONG:
+        outputs += [
+            {"output_type": wrong},
+            {"output_type": "stream", "text": wrong},
+            {"output_type": "error", "ename": wrong, "evalue": wrong, "traceback": wrong},
+            {"output_type": "display_data", "data": wrong},
+            *({"output_type": "execute_result", "data": {mime: wrong}} for mime in ("text/plain", "text/html", "image/png", "x")),
+        ]
+    cells: list[Any] = [{"cell_type": "code", "source": "x", "outputs": outputs[start : start + 50]} for start in range(0, len(outputs), 50)]
+    cells += [{"cell_type": "code", "source": "x", "outputs": wrong, "metadata": wrong, "id": wrong, "execution_count": wrong} for wrong in WRONG]
+    path = tmp_path / "it.ipynb"
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells}))
+    before = json.loads(path.read_bytes())
+    it = open_bench(path)
+    it.happen(*again(1, 1, "x", ("stdout", "1\n")), *ran(2, "new"))
+    it.notebook.save()
+    after = json.loads(path.read_bytes())
+    assert after["cells"][1 : len(cells)] == before["cells"][1:]
+    assert after["cells"][-1]["source"] == ["new"]
+
+
+def test_long_outputs_are_shown_in_part(tmp_path: Path) -> None:
+    cell = {"outputs": [{"output_type": "stream", "text": "x" * 3_000_000}, *({"output_type": "stream", "text": "y"} for _ in range(1_000))]}
+    shown = list(outputs_of(cell))
+    assert len(shown) == 2
+    assert sum(len(output.text) for output in shown) < 1_100_000
+    assert "characters are left out here" in shown[0].text
+    assert len("".join(output.text for output in outputs_of(cell, whole=True))) == 3_001_000
+    assert shown[-1].text == "… 801 more outputs are in the file\n"
+
+
+def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
+    values = [{"image/png": PIXEL}, {"image/png": "\x1b[2J"}, {"image/png": [PIXEL[:5] + "\n", PIXEL[5:]], "text/plain": "a"}]
+    shown = list(outputs_of({"outputs": [{"output_type": "display_data", "data": data} for data in values]}))
+    assert [(output.kind, output.text, output.data) for output in shown] == [
+        ("display", "[image/png]\n", PIXEL),
+        ("stdout", "[image/png]\n", ""),
+        ("display", "a\n", PIXEL),
+    ]
+
+
+def test_surrogates_are_escaped_as_before(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path = tmp_path / "it.ipynb"
+    path.write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}]}')
+    it = open_bench(path)
+    it.happen(*ran(1, "x"))
+    it.notebook.save()
+    assert json.loads(path.read_bytes())["cells"][0]["source"] == "\ud800"
+
+
+def test_a_logger_of_the_process_does_not_disturb(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    it = open_bench(story(tmp_path))
+    logging.getLogger("mahtab").info("a line of another library")
+    assert not it.notebook.save()
