@@ -11,11 +11,6 @@ from mahtab_tui.kernel.worker.undo.carrying import packed, unpacked
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.undoing import kinds, undone
 
-pytest.importorskip("numpy")
-pandas = pytest.importorskip("pandas")
-
-pytestmark = pytest.mark.xdist_group("undo of tables")
-
 
 @pytest.fixture(scope="module")
 def cells() -> Iterator[Cells]:
@@ -102,6 +97,8 @@ def test_values_of_libraries_that_take_the_address_of_one_that_is_gone_are_not_t
 
 def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
     namespace: dict[str, object] = {}
+    import pandas  # not before: it takes long
+
     manager = pandas.DataFrame({"a": [1, 2], "b": [3, 4], "c": [0.5, 1.5]})._mgr
     places = [block.mgr_locs for block in manager.blocks]
     again = unpacked(packed(places, set(), namespace), dict[int, object]().__getitem__, namespace)
