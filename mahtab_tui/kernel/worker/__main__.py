@@ -24,7 +24,7 @@ from . import toolbox
 from .awaiting import EventLoop
 from .calls import HostCalls
 from .console import Console
-from .control import Channel, Control, python_version, working_directory
+from .control import Channel, Control, python_version, reply_to, working_directory
 from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
 from .host import Host
@@ -68,7 +68,6 @@ class Worker:
             "restore": self._restore,
         }
         self._keeper: Any = None
-        self._limits: Any = None
         self._keep_settings: tuple[Frame, dict[str, Any]] = {}, {}
         self._loop = EventLoop()
         self._interrupts = Interrupts()
@@ -77,10 +76,10 @@ class Worker:
         self._channel = Channel(fd, self._interrupts, token=token, beside=beside)
         self._story = None if beside is None else beside.story
         self._unsaved = False
+        """Whether a cell has run since the variables were last saved."""
         self._saving: Any = None
         """The process that writes the namespace while there is no host."""
         self._saver: threading.Thread | None = None
-        """Whether a cell has run since the variables were last saved."""
         self._calls = HostCalls(self._channel.send, self._execute)
         self._channel.alone = self._answer_alone
         self._staying: Any = None
@@ -98,21 +97,18 @@ class Worker:
             self._channel,
             main.__dict__,
             {
-                "execute": self._received,
-                "answer": self._received,
-                "variables": self._variables,
+                "variables": lambda frame: self._executor.watch.listing(),
                 "interrupt": self._interrupt,
+                "undo_steps": lambda frame: [] if self._executor.undo is None else self._executor.undo.steps(),
+                "kept": lambda frame: self._made_keeper().index(),
+            },
+            {
+                **dict.fromkeys(("execute", "answer", "undo", "branch", "keep", "restore"), self._received),
                 "reload": self._reload,
                 "undo_limits": self._limit_undo,
-                "undo_steps": self._undo_steps,
-                "undo": self._received,
-                "branch": self._received,
                 "keep_in": self._keep_in,
-                "kept": self._kept,
-                "keep": self._received,
-                "restore": self._received,
                 "elsewhere": self._host_is_elsewhere,
-                "functions": self._add_functions,
+                "functions": lambda frame: self._surroundings.keep(toolbox.add(frame["functions"])),
                 "servers": self._add_servers,
                 "stored": self._stored,
                 "end": self._end,
@@ -145,36 +141,24 @@ class Worker:
                 self._keep_alone(job)
         if self._saver is not None:
             self._saver.join(SAVING)
-        if self._limits is not None:
-            self._limits.end()
+        if self._executor.limits is not None:
+            self._executor.limits.end()
         self._loop.close()
 
     def _hello(self) -> Frame:
         return {"op": "ready", "python": python_version(), "executable": sys.executable, "cwd": working_directory(), "pid": os.getpid()}
 
-    def _make_limits(self) -> None:
-        """Before the first cell with limits: a kernel that runs none pays nothing."""
-        if self._limits is None:
-            limited = late_import(f"{__package__}.limited")
-            self._executor.limits = self._limits = limited.LimitedCode(partial(self._calls.call, "effect"), Executor._evaluate.__code__)
-
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
         limited = bool(frame.get("limited"))
-        if limited:
-            self._make_limits()
+        if limited and self._executor.limits is None:  # a kernel that runs no such cell pays nothing
+            made = late_import(f"{__package__}.limited").LimitedCode(partial(self._calls.call, "effect"), Executor._evaluate.__code__)
+            self._executor.limits = made
         self._unsaved = True
         outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal, limited=limited)
         self._open.discard(frame["cell"])
-        self._channel.send(
-            {
-                "op": "done",
-                "cell": frame["cell"],
-                "duration": time.perf_counter() - start,
-                "cwd": working_directory(),
-                **outcome._asdict(),
-            }
-        )
+        told = {"cell": frame["cell"], "duration": time.perf_counter() - start, "cwd": working_directory(), **outcome._asdict()}
+        self._channel.send({"op": "done", **told})
 
     def _received(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
@@ -183,7 +167,7 @@ class Worker:
                 self._stored(frame)
                 self._story.begin(frame)
         elif frame["op"] == "keep":
-            self._make_keeper()
+            self._made_keeper()
         elif frame["op"] == "answer" and self._story is not None:
             self._story.answered(frame["id"])
         if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
@@ -207,7 +191,6 @@ class Worker:
             again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (cell, asked))
             again.daemon = True
             again.start()
-        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
 
     def _interrupt_again(self, cell: int, asked: float) -> None:
         """A child that had not yet been started when the first signal came has not got it, and the cell waits for the child."""
@@ -224,10 +207,6 @@ class Worker:
         self._executor.undo = undo
         self._surroundings.watch(undo.AUDITED, undo.audit)
 
-    def _undo_steps(self, frame: Frame) -> None:
-        undo = self._executor.undo
-        self._channel.send({"op": "reply", "id": frame["id"], "value": [] if undo is None else undo.steps()})
-
     def _undo(self, frame: Frame) -> None:
         """Undo, redo or preview, between two cells."""
         undo = self._executor.undo
@@ -238,13 +217,13 @@ class Worker:
             if "value" in reply:
                 reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
             self._executor.watch.changes(None)
-        self._channel.send({"op": "reply", "id": frame["id"], **reply})
+        self._channel.send(reply_to(frame, **reply))
 
     def _branch(self, frame: Frame) -> None:
         """Write the namespace as it was before a cell, between two cells."""
         undo = self._executor.undo
         reply = {"error": _NO_UNDO} if undo is None else undo.answer("branch", frame["cell"], frame["settings"])
-        self._channel.send({"op": "reply", "id": frame["id"], **reply})
+        self._channel.send(reply_to(frame, **reply))
 
     def _keep_in(self, frame: Frame) -> None:
         """Where and how the namespace is kept. What that needs is loaded when it is wanted, not at the start."""
@@ -254,14 +233,11 @@ class Worker:
         cloudpickle = frame["cloudpickle"] or os.path.join(os.path.dirname(os.path.dirname(__file__)), "cloudpickle")
         self._keep_settings = {**frame, "folder": folder, "cloudpickle": cloudpickle}, dict(self._executor.namespace)
 
-    def _make_keeper(self) -> None:
-        """On the control thread, so that no cell waits for it."""
+    def _made_keeper(self) -> Any:
+        """Made on the control thread where a host asks, so that no cell waits for it."""
         if self._keeper is None:
             self._keeper = late_import(f"{__package__}.keeping.keeper").Keeper(self._executor.namespace, *self._keep_settings)
-
-    def _kept(self, frame: Frame) -> None:
-        self._make_keeper()
-        self._channel.send({"op": "reply", "id": frame["id"], "value": self._keeper.index()})
+        return self._keeper
 
     def _keep(self, frame: Frame) -> None:
         """Fork the process that writes the namespace; the answer comes once that has ended."""
@@ -273,12 +249,11 @@ class Worker:
         try:
             writer = self._keeper.start_writing(frame)
         except OSError as error:
-            self._channel.send({"op": "reply", "id": frame["id"], "value": {"error": f"the kernel cannot be forked ({error.strerror})"}})
+            self._channel.send(reply_to(frame, value={"error": f"the kernel cannot be forked ({error.strerror})"}))
             return
 
         def answer() -> None:
-            told = late_import(f"{__package__}.keeping.keeper").finish(writer)
-            self._channel.send({"op": "reply", "id": frame["id"], "value": told})
+            self._channel.send(reply_to(frame, value=late_import(f"{__package__}.keeping.keeper").finish(writer)))
 
         threading.Thread(target=answer, daemon=True).start()
 
@@ -287,11 +262,10 @@ class Worker:
         if self._story is None or not self._channel.absent or not self._unsaved or not self._keep_settings[0]:
             return
         self._unsaved = False
-        self._make_keeper()
-        kept = self._story.kept
-        carried = [file["name"] for file in self._keeper.index()["files"]] if kept["carried"] is None else kept["carried"]
+        kept, keeper = self._story.kept, self._made_keeper()
+        carried = [file["name"] for file in keeper.index()["files"]] if kept["carried"] is None else kept["carried"]
         with suppress(OSError):
-            self._saving = writer = self._keeper.start_writing({"carried": carried, "lost": kept["lost"]})
+            self._saving = writer = keeper.start_writing({"carried": carried, "lost": kept["lost"]})
 
             def finish() -> None:
                 late_import(f"{__package__}.keeping.keeper").finish(writer)
@@ -330,21 +304,14 @@ class Worker:
         if self._executor.undo is not None:
             self._executor.undo.forget("variables have come back since")
         self._open.discard(frame["cell"])
-        value = {"changes": self._executor.watch.changes(None), "missing": loading.missing()}
-        self._channel.send({"op": "reply", "id": frame["id"], "value": value})
+        self._channel.send(reply_to(frame, value={"changes": self._executor.watch.changes(None), "missing": loading.missing()}))
 
     def _host_is_elsewhere(self, frame: Frame) -> None:
         Host.is_elsewhere = True
 
-    def _add_functions(self, frame: Frame) -> None:
-        self._surroundings.keep(toolbox.add(frame["functions"]))
-
     def _add_servers(self, frame: Frame) -> None:
         self._executor.origins = origins = late_import(f"{__package__}.origins").Origins()
         self._surroundings.keep(toolbox.add_servers(frame["servers"], origins))
-
-    def _variables(self, frame: Frame) -> None:
-        self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})
 
     def _ended(self) -> None:
         if self._open:

@@ -19,6 +19,7 @@ from .stdlib import importing_from, late_import
 
 if TYPE_CHECKING:
     from .holding.beside import Beside
+    from .holding.staying import Staying
 
 _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
@@ -100,20 +101,6 @@ class Channel:
         self.fd = -1
 
 
-class Staying(Protocol):
-    """`holding.staying.Staying`, which is loaded only where it is wanted."""
-
-    fd: int
-
-    def wait(self) -> int | None: ...
-
-    def over(self) -> bool: ...
-
-    def serve(self) -> bool: ...
-
-    def stays(self) -> bool: ...
-
-
 class Sender(Protocol):
     """Sends frames to the host, from any thread. fd: where frames come from. absent: whether there is no host now."""
 
@@ -124,12 +111,13 @@ class Sender(Protocol):
 
 
 class Control:
-    """Reads frames from the host; answers what it can by itself, hands the rest to `handlers` (op -> function)."""
+    """Reads frames from the host; answers what it can by itself, and leaves the rest to others, by the frames' op."""
 
     def __init__(
         self,
         channel: Sender,
         namespace: dict[str, Any],
+        answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], None]],
         active: Callable[[], bool],
         flush: Callable[[], None],
@@ -137,22 +125,25 @@ class Control:
         ended: Callable[[], None],
         staying: Staying | None = None,
     ) -> None:
-        """staying: keeps the kernel alive without a host; None where it ends with its host."""
+        """answers: return the answer at once. handlers: see to it that there is one, if there must be.
+
+        staying: keeps the kernel alive without a host; None where it ends with its host.
+        """
         self._channel = channel
         self._namespace = namespace
         self._inspection: Any = None
         self._making = threading.Lock()
-        self._handlers = {
-            **handlers,
-            "inspect": lambda frame: self._aside(frame, self._describe),
-            "look": lambda frame: self._aside(frame, self._look),
-            "complete": lambda frame: self._aside(frame, self._completions),
-            "explain": lambda frame: self._aside(frame, self._explanation),
-            "private_use": lambda frame: self._aside(frame, self._private_use),
-            "installed": lambda frame: self._aside(frame, _installed),
-            "chdir": self._chdir,
-            "size": self._size,
+        self._aside = {
+            "inspect": self._describe,
+            "look": self._look,
+            "complete": self._completions,
+            "explain": self._explanation,
+            "private_use": self._private_use,
+            "installed": _installed,
         }
+        """Answered on threads: describing may run the user's own code, completing may look at a slow disk."""
+        self._answers = {**answers, "chdir": _change_directory}
+        self._handlers = {**handlers, "size": _set_size}
         self._active = active
         self._flush = flush
         self._repair = repair
@@ -192,9 +183,9 @@ class Control:
 
     def _serve(self, ready: list[int]) -> bool:
         """Serve the host; returns whether the kernel goes on."""
-        staying = self._staying
         if self._channel.fd in ready and not self._read():
             return False
+        staying = self._staying
         if staying is None:
             return True
         if staying.fd in ready:
@@ -216,24 +207,25 @@ class Control:
 
     def handle(self, frame: Frame) -> None:
         """Answer one frame, or have it answered."""
+        op = frame["op"]
         try:
-            self._handlers[frame["op"]](frame)
+            if op in self._aside:
+                threading.Thread(target=self._answer_aside, args=(frame, self._aside[op]), daemon=True).start()
+            elif op in self._answers:
+                self._channel.send(reply_to(frame, value=self._answers[op](frame)))
+            else:
+                self._handlers[op](frame)
         except Exception as error:  # whatever one request does, the next must be answered
-            self._channel.send({"op": "reply", "id": frame.get("id"), "error": str(error)})
+            self._channel.send(reply_to(frame, error=str(error)))
 
-    def _aside(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
-        """Answer on a thread of its own: describing may run the user's own code, completing may look at a slow disk."""
-
-        def answer() -> None:
-            try:
-                reply = {"value": work(frame)}
-            except Exception as error:  # the thread's outermost frame
-                reply = {"error": str(error) or type(error).__name__}
-            except BaseException as error:  # an object of the user's has ended the thread: whoever waits shall know
-                reply = {"error": f"{type(error).__name__} was raised."}
-            self._channel.send({"op": "reply", "id": frame["id"], **reply})
-
-        threading.Thread(target=answer, daemon=True).start()
+    def _answer_aside(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+        try:
+            reply = reply_to(frame, value=work(frame))
+        except Exception as error:  # the thread's outermost frame
+            reply = reply_to(frame, error=str(error) or type(error).__name__)
+        except BaseException as error:  # an object of the user's has ended the thread: whoever waits shall know
+            reply = reply_to(frame, error=f"{type(error).__name__} was raised.")
+        self._channel.send(reply)
 
     def _describe(self, frame: Frame) -> Any:
         name = frame["name"]
@@ -258,12 +250,15 @@ class Control:
         found = late_import(f"{__package__}.completion.explaining").explain_at(self._namespace, frame["code"], frame["cursor"])
         return None if found is None else found._asdict()
 
-    def _chdir(self, frame: Frame) -> None:
-        os.chdir(os.path.expanduser(frame["path"]))
-        self._channel.send({"op": "reply", "id": frame["id"], "value": os.getcwd()})
 
-    def _size(self, frame: Frame) -> None:
-        set_size(frame["columns"], frame["lines"])
+def reply_to(frame: Frame, **told: Any) -> Frame:
+    """Return the reply to a request: its `value`, or an `error`."""
+    return {"op": "reply", "id": frame.get("id"), **told}
+
+
+def _change_directory(frame: Frame) -> str:
+    os.chdir(os.path.expanduser(frame["path"]))
+    return os.getcwd()
 
 
 def _installed(frame: Frame) -> bool:
@@ -279,9 +274,9 @@ def _installed(frame: Frame) -> bool:
     return True
 
 
-def set_size(columns: int, lines: int) -> None:
+def _set_size(frame: Frame) -> None:
     """Tell the user's libraries how wide the screen is: this is where `shutil.get_terminal_size` looks first."""
-    os.environ["COLUMNS"], os.environ["LINES"] = str(columns), str(lines)
+    os.environ["COLUMNS"], os.environ["LINES"] = str(frame["columns"]), str(frame["lines"])
 
 
 def working_directory() -> str:

@@ -8,7 +8,7 @@ import linecache
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import CodeType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
@@ -19,7 +19,13 @@ from .interrupts import Interrupts
 from .readable import cell_ended, form_of
 from .stdlib import late_import
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
-from .variables import NamespaceWatch, StepMaker, merged
+from .variables import NamespaceWatch, merged
+
+if TYPE_CHECKING:
+    from .habits.reloading import Reloader
+    from .limited import LimitedCode
+    from .origins import Origins
+    from .undo.steps import UndoHistory
 
 KEEP = 4_000_000
 """Characters of a value's or a traceback's head, and as many of its tail, that are told."""
@@ -37,44 +43,6 @@ for _name in __future__.all_feature_names:
 
 Piece = tuple[str, str]
 """Kind and text: ("value", "42\\n")."""
-
-
-class Reloader(Protocol):
-    """`habits.reloading.Reloader`, which is loaded only where it is wanted."""
-
-    def reload(self, namespace: dict[str, Any]) -> None: ...
-
-    def note(self) -> None: ...
-
-
-class Origins(Protocol):
-    """`origins.Origins`, which is loaded only where it is wanted."""
-
-    def begin(self, cell: int) -> None: ...
-
-    def end(self) -> None: ...
-
-
-class Limits(Protocol):
-    """`limited.LimitedCode`, which is loaded only where it is wanted."""
-
-    def running(self, cell: int, codes: tuple[CodeType | None, ...]) -> AbstractContextManager[None]: ...
-
-    def paused(self) -> AbstractContextManager[None]: ...
-
-
-class Undo(StepMaker, Protocol):
-    """`undo.steps.UndoHistory`, which is loaded only where it is wanted."""
-
-    def begin(self, cell: int) -> None: ...
-
-    def settle(self) -> None: ...
-
-    def steps(self) -> list[dict[str, Any]]: ...
-
-    def forget(self, why: str) -> None: ...
-
-    def answer(self, action: str, cell: int, settings: dict[str, Any] | None = None) -> dict[str, Any]: ...
 
 
 class Compiled(NamedTuple):
@@ -126,13 +94,13 @@ class Executor:
         """Cells that run now, one inside the other."""
         self.reloader: Reloader | None = None
         """Loads changed modules of the project anew before each cell."""
-        self.undo: Undo | None = None
+        self.undo: UndoHistory | None = None
         """Keeps the state before each cell."""
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
         self.origins: Origins | None = None
-        self.limits: Limits | None = None
+        self.limits: LimitedCode | None = None
         """Holds limited cells to what they may do; None until the first one."""
         self._past = CellHistory()
         self._past.install()
@@ -278,7 +246,7 @@ class Executor:
         self._compiled.append(None)
         self._earlier.append([])
 
-    def _expect(self, undo: Undo | None = None) -> None:
+    def _expect(self, undo: UndoHistory | None = None) -> None:
         if self._compiled and (cell := self._compiled[-1]) is not None:
             with self._interrupts.shielded():
                 self.watch.expect(cell.tree, (cell.body,) if cell.last is None else (cell.body, cell.last), undo)

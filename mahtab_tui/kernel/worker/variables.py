@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .listing import HIDDEN, described
 from .marks import bound_names
@@ -16,18 +16,11 @@ from .undo.reach import can_change_objects, names_in
 if TYPE_CHECKING:
     from .undo.before import Before
     from .undo.kinds import CurrentKinds
-    from .undo.step import Step
+    from .undo.steps import UndoHistory
 
-_IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
-
-if TYPE_CHECKING:
     Seen = tuple[int, type, int | None, str]
 
-
-class StepMaker(Protocol):
-    """Keeps the state before a cell (`undo.steps.UndoHistory`)."""
-
-    def expect(self, tree: ast.Module, mentioned: tuple[str, ...]) -> Step | None: ...
+_IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
 
 
 class NamespaceWatch:
@@ -43,7 +36,7 @@ class NamespaceWatch:
         """Every name that is not the interpreter's own."""
         return [described(name, value) for name, value in self._items()]
 
-    def expect(self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: StepMaker | None = None) -> None:
+    def expect(self, tree: ast.Module, codes: tuple[types.CodeType, ...], steps: UndoHistory | None = None) -> None:
         """Called before a cell runs: note what it can reach. steps: makes a step to go back to."""
         self._before = None
         if not can_change_objects(tree, self._namespace):

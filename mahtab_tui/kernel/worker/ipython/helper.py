@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -80,7 +81,14 @@ class Helper:
         self._control = Control(
             self._channel,
             shell.user_ns,
-            {"variables": self._variables, "ended": self._told_ended, "functions": self._functions, "servers": self._servers, "leave": self._leave},
+            {
+                "variables": lambda frame: self._watch.listing(),
+                "ended": lambda frame: self.ended(),
+                "functions": lambda frame: self._add(toolbox.add(frame["functions"])),
+                "servers": lambda frame: self._add(toolbox.add_servers(frame["servers"], Origins())),
+                "leave": self._leave,
+            },
+            {},
             active=lambda: False,
             flush=lambda: None,
             repair=lambda: None,
@@ -113,25 +121,13 @@ class Helper:
     def _asked(self, message: Any) -> None:
         self._control.handle(json.loads(message["content"]["data"]["frame"]))
 
-    def _variables(self, frame: Frame) -> None:
-        self._channel.send({"op": "reply", "id": frame["id"], "value": self._watch.listing()})
-
-    def _told_ended(self, frame: Frame) -> None:
-        self._channel.send({"op": "reply", "id": frame["id"], "value": self.ended()})
-
-    def _functions(self, frame: Frame) -> None:
-        self._added += toolbox.add(frame["functions"])
-        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
-
-    def _servers(self, frame: Frame) -> None:
-        self._added += toolbox.add_servers(frame["servers"], Origins())
-        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
+    def _add(self, names: Iterable[str]) -> None:
+        self._added += names
 
     def _leave(self, frame: Frame) -> None:
         """Leave the kernel as it was."""
         self.withdraw()
         _Current.helper = None
-        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
         package = __package__.partition(".")[0]
         sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "name", None) != package]
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
