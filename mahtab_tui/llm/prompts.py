@@ -11,8 +11,9 @@ from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction
 from mahtab_tui.kernel.values import Variable
-from mahtab_tui.kernel.worker.toolbox import TOOLS, ListedTool
+from mahtab_tui.kernel.worker.toolbox import ListedTool, listed_tools
 
+_TOOLS = listed_tools()
 MAX_VARIABLES = 50
 SKILLS_ROOM = 40_000
 """Characters of the names and descriptions of skills."""
@@ -143,7 +144,7 @@ def system_prompt(
 
     loaded: skills by name. instructions: texts by file.
     """
-    listed = [*TOOLS, *(ListedTool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
+    listed = [*_TOOLS, *(ListedTool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
     tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in listed)
     text = _SYSTEM.format(tools=tools, limit=OUTPUT_LIMIT)
     if instructions:

@@ -17,8 +17,8 @@ from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.worker.answers import Answer, Result, answered
 from mahtab_tui.kernel.worker.caller_tools import CallerTools
+from mahtab_tui.kernel.worker.contexts import take_all
 from mahtab_tui.kernel.worker.logged import SearchFailed
-from mahtab_tui.kernel.worker.named_contexts import take_all
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.llm.sampling import sampling_of
 from mahtab_tui.sandbox.text import Text

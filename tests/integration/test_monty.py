@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.kernel.worker.named_contexts import take_all
+from mahtab_tui.kernel.worker.contexts import take_all
 from mahtab_tui.kernel.worker.sandbox import lockdown
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
@@ -289,7 +289,7 @@ async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: 
 HOST = """
 import asyncio
 from mahtab_tui.sandbox import monty
-from mahtab_tui.kernel.worker.named_contexts import take_all
+from mahtab_tui.kernel.worker.contexts import take_all
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.sandbox.text import Text
 

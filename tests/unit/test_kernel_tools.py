@@ -116,7 +116,7 @@ def test_claude_sessions_are_read_and_broken_lines_passed_over(project: Path, ho
 
 
 def test_every_tool_is_documented_from_one_source() -> None:
-    names = [tool.name for tool in toolbox.TOOLS]
+    names = [tool.name for tool in toolbox.listed_tools()]
     assert names == [
         "read",
         "edit",
@@ -134,7 +134,7 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "usage",
         "load_claude_sessions",
     ]
-    assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.TOOLS)
+    assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.listed_tools())
 
 
 @given(st.text(alphabet="ab!='\"\n ()[]:#\\", max_size=40))

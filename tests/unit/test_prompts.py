@@ -6,7 +6,7 @@ import pytest
 
 from mahtab_tui.kernel.base import HostFunction
 from mahtab_tui.kernel.values import Variable
-from mahtab_tui.kernel.worker.toolbox import TOOLS
+from mahtab_tui.kernel.worker.toolbox import listed_tools
 from mahtab_tui.llm.prompts import (
     SKILLS_ROOM,
     render_context,
@@ -25,7 +25,7 @@ def variable(name: str, summary: str = "42", kind: str = "data") -> Variable:
 
 def test_every_tool_is_listed_with_its_signature() -> None:
     prompt = system_prompt()
-    for tool in TOOLS:
+    for tool in listed_tools():
         assert f"- {tool.name}{tool.signature}: {tool.summary}" in prompt
 
 

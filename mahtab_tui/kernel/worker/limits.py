@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any, Callable, Generic, TypeVar
-
-T = TypeVar("T")
+from typing import Any, Callable
 
 GRACE = 0.2
 """Seconds that a thread gets to stop."""
@@ -20,31 +18,27 @@ class _Stop(BaseException):
     """Raised in a thread that has taken too long."""
 
 
-class _Work(Generic[T]):
-    def __init__(self, work: Callable[[], T]) -> None:
-        self._work = work
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        try:
-            self.result = self._work()
-        except BaseException as error:  # the thread's outermost frame, around an object of the user's
-            self.error = error
-        finally:
-            self.done.set()
-
-
-def within(seconds: float, work: Callable[[], T]) -> Any:
+def within(seconds: float, work: Callable[[], Any]) -> Any:
     """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit; code that does not stop is abandoned."""
-    job = _Work(work)
-    thread = threading.Thread(target=job.run, daemon=True)
+    result: Any = None
+    failure: BaseException | None = None
+    done = threading.Event()
+
+    def run() -> None:
+        nonlocal result, failure
+        try:
+            result = work()
+        except BaseException as error:  # the thread's outermost frame, around an object of the user's
+            failure = error
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    if not job.done.wait(seconds):
+    if not done.wait(seconds):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop))
-        job.done.wait(GRACE)
+        done.wait(GRACE)
         raise TimeLimitError
-    if job.error is not None:
-        raise job.error
-    return job.result
+    if failure is not None:
+        raise failure
+    return result

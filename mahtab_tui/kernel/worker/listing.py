@@ -7,21 +7,7 @@ from typing import Any
 from .secret_names import summary_of
 from .summary import kind_of, type_name
 
-HIDDEN = frozenset(
-    (
-        "__name__",
-        "__builtins__",
-        "__doc__",
-        "__file__",
-        "__loader__",
-        "__package__",
-        "__spec__",
-        "__cached__",
-        "__annotations__",
-        "__warningregistry__",
-        "_",
-    )
-)
+HIDDEN = frozenset("__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split())
 """Names that are the interpreter's own."""
 
 

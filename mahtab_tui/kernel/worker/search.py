@@ -1,11 +1,13 @@
-"""The tool `rlm`, which searches a text too long to read. The host runs the search and gets the text in a file."""
+"""The tool `rlm`, which searches a text too long to read. The host runs the search, gets the text in a file, and has the caller's tools run here."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from .host import Host
@@ -14,9 +16,15 @@ from .stdlib import late_import
 
 if TYPE_CHECKING:
     from .answers import Answer
+    from .caller_tools import CallerTools
     from .contexts import ContextText
     from .logged import Packed
 
+_OPTIONS = (
+    "model sub_model temperature top_p seed max_depth max_turns max_calls max_usd max_seconds max_answer max_tokens turn_seconds small ask_above"
+    " concurrency"
+).split()
+"""Options that the host gets where they are given."""
 _TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
 """The id of the search that `arlm` starts."""
 _TOLD_PIECE = 2**22
@@ -74,33 +82,16 @@ def rlm(
     answer, and RuntimeError if it cannot run.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
-    given = {
-        "model": model,
-        "sub_model": sub_model,
-        "temperature": temperature,
-        "top_p": top_p,
-        "seed": seed,
-        "max_depth": max_depth,
-        "max_turns": max_turns,
-        "max_calls": max_calls,
-        "max_usd": max_usd,
-        "max_seconds": max_seconds,
-        "max_answer": max_answer,
-        "max_tokens": max_tokens,
-        "turn_seconds": turn_seconds,
-        "small": small,
-        "ask_above": ask_above,
-        "concurrency": concurrency,
-    }
+    given = locals()
+    options = {name: given[name] for name in _OPTIONS if given[name] is not None}
     try:
-        taken = late_import(f"{__package__}.named_contexts").take_all(context, contexts, late_import("inspect").signature(rlm).parameters)
+        taken = late_import(f"{__package__}.contexts").take_all(context, contexts, late_import("inspect").signature(rlm).parameters)
     except late_import(f"{__package__}.contexts").ContextError as error:
         raise RuntimeError(str(error)) from None
     for notice in taken.notices:
         print(notice)
-    options = {name: value for name, value in given.items() if value is not None}
     tree = _TREE.get() or _new_tree()
-    with late_import(f"{__package__}.serving_tools").serving(tree, tools) as described:
+    with _serving(tree, tools) as described:
         about = {"kind": taken.kind, "parts": taken.parts, "about": taken.about, "contexts": taken.contexts, "tools": described}
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
         answer = _answered(str(query), returns, asked, taken, bool(raw))
@@ -133,10 +124,9 @@ def _answered(query: str, returns: Any, asked: dict[str, Any], taken: ContextTex
 def _log(sent: str | None, tree: str) -> Packed:
     """Return a log that the host has sent, or the way to get it."""
 
-    def fetch() -> bytes:
-        return _decoded(Host.call("rlm_log", {"tree": tree}))
-
-    return fetch if sent is None else _decoded(sent)
+    if sent is not None:
+        return _decoded(sent)
+    return lambda: _decoded(Host.call("rlm_log", {"tree": tree}))
 
 
 def _decoded(log: str) -> bytes:
@@ -175,7 +165,7 @@ def _written(text: str, opened: contextlib.ExitStack) -> str:
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     else:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
-        opened.callback(_removed, path)
+        opened.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)  # the host removes it once it is read
         file = opened.enter_context(os.fdopen(descriptor, "wb"))
     for start in range(0, len(text), _PIECE):
         file.write(text[start : start + _PIECE].encode("utf-8", "surrogatepass"))
@@ -190,6 +180,34 @@ def _told(text: str, tree: str) -> str:
     return "told"
 
 
-def _removed(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # the host has read it
-        os.unlink(path)
+@contextlib.contextmanager
+def _serving(tree: str, functions: Sequence[Callable[..., Any]]) -> Iterator[list[Any]]:
+    """Serve a search's calls of functions while the block runs; yields their descriptions. At the end, running calls are ended.
+
+    Raises `ValueError` with a sentence for what cannot be a tool.
+    """
+    if not functions:
+        yield []
+        return
+    tools: CallerTools = late_import(f"{__package__}.caller_tools").CallerTools(functions)
+    threading.Thread(target=_serve, args=(tree, tools), name="rlm-tools", daemon=True).start()
+    try:
+        yield tools.described
+    finally:
+        tools.end()
+        Host.call("rlm_tools_end", {"tree": tree})
+
+
+def _serve(tree: str, tools: CallerTools) -> None:
+    """Run what the host asks for, one call after the other."""
+
+    def answer(call: int, result: Mapping[str, Any]) -> None:
+        with contextlib.suppress(RuntimeError):
+            Host.call("rlm_tool", {"tree": tree, "call": call, "result": dict(result)})
+
+    with contextlib.suppress(RuntimeError):  # there is no host any more
+        while request := Host.call("rlm_tools", {"tree": tree}):
+            if "stop" in request:
+                tools.stop(request["stop"])
+            else:
+                tools.start(request["call"], request["name"], request["args"], request["kwargs"], partial(answer, request["call"]))

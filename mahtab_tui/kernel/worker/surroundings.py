@@ -26,6 +26,10 @@ _DEEP_ENOUGH = 400
 """The lowest recursion limit that a cell may leave behind."""
 
 
+_PANDAS_WIDTH = 80
+"""Columns: the default of pandas."""
+
+
 class Stage(NamedTuple):
     """The streams before a cell, and the cell's limited output."""
 
@@ -152,7 +156,7 @@ class ProcessSurroundings:
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
             late_import(f"{__package__}.showing.plots").choose_backend()
         elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
-            self._pandas_fits = late_import(f"{__package__}.showing.width").fit_pandas()
+            self._pandas_fits = _fit_pandas()
         elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
             loaded_pdb()
 
@@ -168,3 +172,17 @@ def _identity(fd: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _fit_pandas() -> bool:
+    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while pandas loads.
+
+    Returns False if pandas does not have its options yet, early in its import.
+    """
+    config: Any = sys.modules.get("pandas._config")
+    try:
+        if config.get_option("display.width") == _PANDAS_WIDTH:
+            config.set_option("display.width", None)
+    except (AttributeError, KeyError):  # pandas raises OptionError, a KeyError
+        return False
+    return True

@@ -112,15 +112,9 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
 
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 
-if TYPE_CHECKING:
-    TOOLS: tuple[ListedTool, ...]
-    """All tools, with signatures and summaries from the functions themselves."""
 
-
-def __getattr__(name: str) -> Any:
-    """Make `TOOLS` on first use, so that kernels that do not need it do not load `inspect`."""
-    if name != "TOOLS":
-        raise AttributeError(name)
+def listed_tools() -> tuple[ListedTool, ...]:
+    """Return all tools, with signatures and summaries from the functions themselves."""
     signature = late_import("inspect").signature
     return tuple(
         ListedTool(function.__name__, str(signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0]) for function in _FUNCTIONS

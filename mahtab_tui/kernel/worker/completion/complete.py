@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,6 @@ from ..statics import attributes, is_module, loaded
 from .candidates import Candidate, fixed, ranked
 from .describing import describe
 from .modules import member_names, module_members, module_names
-from .paths import files, split
 from .place import CompletionPoint, place_at
 from .resolve import Instance, UnresolvedError, resolve
 from .signatures import function_of, parameters
@@ -23,6 +23,8 @@ _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
 """The module of MCP servers, whose tools are completed once they are known."""
 MOST = 200
 """Candidates that are sent at most."""
+_ENTRIES = 20_000
+"""Entries of a folder that are examined."""
 
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
@@ -136,8 +138,8 @@ def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cur
             return found
     if place.target or "\n" in place.stem:
         return {"start": place.start, "items": [], "more": 0}
-    folder, name = split(place.stem)
-    return _listing(files(place.stem), name, place.start + len(folder))
+    folder, name = _split(place.stem)
+    return _listing(_files(place.stem), name, place.start + len(folder))
 
 
 def _columns_of_call(namespace: dict[str, Any], call: str) -> list[Candidate]:
@@ -147,3 +149,31 @@ def _columns_of_call(namespace: dict[str, Any], call: str) -> list[Candidate]:
         return [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []
     except UnresolvedError:
         return []
+
+
+def _split(stem: str) -> tuple[str, str]:
+    """Split typed text into the folder and the start of the name."""
+    folder, separator, name = stem.rpartition("/")
+    return folder + separator, name
+
+
+def _files(stem: str) -> Iterator[Candidate]:
+    """Yield the contents of the folder that a string names; nothing if it cannot be read."""
+    folder, name = _split(stem)
+    try:
+        entries = os.scandir(os.path.expanduser(folder) or ".")
+    except (OSError, ValueError):
+        return
+    with entries:
+        for count, entry in enumerate(entries):
+            if count >= _ENTRIES:
+                return
+            if entry.name.startswith(".") and not name.startswith("."):
+                continue
+            try:
+                is_folder = entry.is_dir()
+            except OSError:
+                is_folder = False
+            label = entry.name + ("/" if is_folder else "")
+            if label.isprintable() and not set(label) & set("\"'\\"):
+                yield Candidate(label, fixed("folder" if is_folder else "file"))

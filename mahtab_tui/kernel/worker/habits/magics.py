@@ -70,9 +70,19 @@ def run(command: str, rest: str, caller: Caller) -> Any:
 
 
 def show_help(expression: str, level: int) -> None:
-    """Show help for ``object?`` (level 1) and ``object??`` (level 2)."""
+    """Show signature and docstring of an expression's value (``object?``), and from level 2 on its source (``object??``)."""
     frame = sys._getframe(1)
-    late_import(f"{__package__}.helping").show(expression, level, frame.f_globals, frame.f_locals)
+    try:
+        value = eval(expression, frame.f_globals, dict(frame.f_locals))
+    except (NameError, AttributeError, LookupError) as error:
+        print(f"There is no {expression}: {error}")
+        return
+    worker = __package__.rpartition(".")[0]
+    about = late_import(f"{worker}.completion.explaining").explain(value, expression, with_source=level > 1)
+    parts = [about.signature, about.doc or "It has no docstring.", about.where]
+    if level > 1:
+        parts.append(about.source or "Its source is unknown.")
+    late_import(f"{worker}.showing.displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
 
 
 def install(await_: Await) -> None:
