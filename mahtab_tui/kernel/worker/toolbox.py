@@ -54,7 +54,7 @@ def table_rows(table: Any, sort: str | int | None = None, descending: bool = Fal
     Raises ValueError with a sentence.
     Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
     """
-    return late_import(f"{__package__}.inspection.tables.rows").rows_of(table, sort, descending, filters or {})
+    return late_import(f"{__package__}.inspection.tables.pages").rows_of(table, sort, descending, filters or {})
 
 
 def private(name: str, on: bool = True) -> None:

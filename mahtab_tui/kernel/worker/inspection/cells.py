@@ -52,9 +52,9 @@ def key_text(value: Any) -> str:
     return "—" if (text := cell_text(value)) is None else text
 
 
-def decimals_of(sample: Iterable[float]) -> int | None:
+def decimals_of(sample: Iterable[float | None]) -> int | None:
     """Choose the number of decimals for all floats of a column; None for exponential notation."""
-    sizes = [abs(value) for value in sample if math.isfinite(value) and value]
+    sizes = [abs(value) for value in sample if value and math.isfinite(value)]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
         return None
     return max([1, *(min(4, len(repr(size).partition(".")[2])) for size in sizes if "e" not in repr(size))])
@@ -73,6 +73,6 @@ def number_text(value: float) -> str:
     """Format a number of the statistics shortly."""
     if value != value:
         return "—"
-    if value == int(value) if math.isfinite(value) else False:
+    if math.isfinite(value) and value == int(value):
         return str(int(value)) if abs(value) < 1e15 else f"{value:.4e}"
     return f"{value:.4e}" if abs(value) >= 1e9 or abs(value) < 1e-3 else f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"

@@ -11,9 +11,8 @@ from typing import Any
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..conditions import Condition
 from ..pace import LookError, Pace
-from .column import BARS, DISTINCT, SAMPLE, Column, Statistics, top_values
+from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, Column, Statistics, Table, not_comparable, top_values
 
-_LOOKED_AT = 200
 _COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 
@@ -29,16 +28,13 @@ class ArrowColumn:
         self._time = types.is_temporal(values.type)
         self.type = type or str(values.type)
         self.right = self._number
-        self._decimals: int | None = 1
-        if self._float:
-            self._decimals = decimals_of(value for value in values.slice(0, _LOOKED_AT).to_pylist() if value is not None)
+        self._decimals = decimals_of(values.slice(0, LOOKED_AT).to_pylist()) if self._float else 1
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.take(_arrow().array(list(rows), type="int64"))
-        values = part.to_pylist()
         if self._float:
-            return [None if value is None else float_text(value, self._decimals) for value in values]
-        return [cell_text(value) for value in values]
+            return [None if value is None else float_text(value, self._decimals) for value in part.to_pylist()]
+        return [cell_text(value) for value in part.to_pylist()]
 
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
@@ -97,21 +93,21 @@ class ArrowColumn:
             if self._time:
                 value: Any = datetime.datetime.fromisoformat(text)
             elif str(self._values.type) == "bool":
-                value = {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+                value = BOOLEANS[text.lower()]
             else:
                 value = float(text) if self._float else int(text) if self._number else text
             return _arrow().scalar(value, type=self._values.type)
         except (ValueError, KeyError, TypeError, _arrow().ArrowException):
-            raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
+            raise not_comparable(text, self.type) from None
 
 
-class ArrowTable:
+class ArrowTable(Table):
     """An Arrow Table, or a ChunkedArray as its only column."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
-        self._names = value.column_names if hasattr(value, "column_names") else None
-        self.rows: int = value.num_rows if self._names is not None else len(value)
+        self._names = getattr(value, "column_names", None)
+        self.rows: int = len(value)
         self.columns: int = 1 if self._names is None else len(self._names)
 
     def name(self, column: int) -> str:
@@ -119,9 +115,6 @@ class ArrowTable:
 
     def column(self, column: int) -> Column:
         return ArrowColumn(self.series(column))
-
-    def labels(self, rows: Sequence[int]) -> list[str] | None:
-        return None
 
     def series(self, column: int) -> Any:
         return self._value if self._names is None else self._value.column(column)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..conditions import Condition
-from ..pace import Pace
+from ..pace import LookError, Pace
 
+LOOKED_AT = 200
+"""Values at the start of a column that decide how many decimals are shown."""
 BARS = 8
 """Bars of a column's histogram."""
 SAMPLE = 1_000_000
@@ -27,6 +29,8 @@ class Statistics(NamedTuple):
     """The most common texts with their counts."""
 
 
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+"""How the user writes truth values."""
 TOP = 4
 """How many of the most common values are listed."""
 DISTINCT = 100_000
@@ -78,6 +82,7 @@ class Table(Protocol):
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         """Return the labels of some rows; None if rows have only numbers."""
+        return None
 
     def series(self, column: int) -> Any:
         """Return a column as the library's object."""
@@ -87,6 +92,11 @@ class Table(Protocol):
 
     def cell_expression(self, row: int, column: int) -> str:
         """Return a value as code; empty if unknown."""
+
+
+def not_comparable(operand: str, kind: str) -> LookError:
+    """Return what a column raises for a condition with an operand of another type."""
+    return LookError(f"{operand or 'Nothing'} cannot be compared with values of {kind}.")
 
 
 def as_slice(rows: Sequence[int]) -> Any:

@@ -11,12 +11,12 @@ from ..cells import ZONES, key_text
 from ..pace import LookError
 from .arrow import ArrowColumn
 from .categories import CategoryColumn
-from .column import Column
+from .column import Column, Table
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 
 
-class PandasTable:
+class PandasTable(Table):
     """A DataFrame, or a Series or an Index as its only column."""
 
     def __init__(self, value: Any) -> None:

@@ -10,10 +10,8 @@ from typing import Any
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..conditions import Condition, compare
 from ..pace import LookError, Pace
-from .column import BARS, DISTINCT, SAMPLE, TOP, Column, Statistics, top_values
+from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, TOP, Column, Statistics, Table, not_comparable, top_values
 from .objects import ObjectColumn
-
-_LOOKED_AT = 200
 
 
 class PolarsColumn:
@@ -26,9 +24,7 @@ class PolarsColumn:
         self._temporal = dtype.is_temporal()
         self.type = str(dtype).partition("(")[0].lower()
         self.right = dtype.is_numeric()
-        self._decimals: int | None = 1
-        if self._float:
-            self._decimals = decimals_of(value for value in values.head(_LOOKED_AT).to_list() if value is not None)
+        self._decimals = decimals_of(values.head(LOOKED_AT).to_list()) if self._float else 1
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.gather(list(rows))
@@ -68,7 +64,7 @@ class PolarsColumn:
                 fits = compare(values.fill_nan(None) if self._float else values, op, self._operand(operand))
             found: Sequence[int] = fits.arg_true()
         except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
-            raise LookError(f"{operand or 'Nothing'} cannot be compared with values of {self.type}.") from None
+            raise not_comparable(operand, self.type) from None
         return found
 
     def statistics(self, pace: Pace) -> Statistics:
@@ -103,13 +99,13 @@ class PolarsColumn:
             if self.right:
                 return float(text) if self._float else int(text)
             if self.type == "boolean":
-                return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+                return BOOLEANS[text.lower()]
             return text
         except (ValueError, KeyError):
-            raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
+            raise not_comparable(text, self.type) from None
 
 
-class PolarsTable:
+class PolarsTable(Table):
     """A DataFrame, or a Series as its only column."""
 
     def __init__(self, value: Any) -> None:
@@ -125,9 +121,6 @@ class PolarsTable:
     def column(self, column: int) -> Column:
         series = self.series(column)
         return ObjectColumn(series) if str(series.dtype) == "Object" else PolarsColumn(series)
-
-    def labels(self, rows: Sequence[int]) -> list[str] | None:
-        return None
 
     def series(self, column: int) -> Any:
         return self._value.to_series(column) if self._frame else self._value

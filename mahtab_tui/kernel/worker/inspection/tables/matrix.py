@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..pace import LookError
-from .column import Column
+from .column import Column, Table
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 
 
-class MatrixTable:
+class MatrixTable(Table):
     """A numpy array of one or two dimensions; its columns are those of the second dimension, or the fields of a record array."""
 
     def __init__(self, value: Any) -> None:
@@ -30,9 +29,6 @@ class MatrixTable:
         if values.dtype.kind in "OT":
             return ObjectColumn(values)
         raise LookError(f"Values of the type {values.dtype} are not supported.")
-
-    def labels(self, rows: Sequence[int]) -> list[str] | None:
-        return None
 
     def series(self, column: int) -> Any:
         if self._fields:

@@ -9,10 +9,8 @@ from typing import Any
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..conditions import Condition, compare
 from ..pace import LookError, Pace
-from .column import BARS, SAMPLE, Statistics, as_slice
+from .column import BARS, BOOLEANS, LOOKED_AT, SAMPLE, Statistics, as_slice, not_comparable
 
-_LOOKED_AT = 200
-"""Values at the start that decide how many decimals are shown."""
 _MANY = 1_000_000
 """From so many floats on, sorting is not stable."""
 
@@ -26,10 +24,8 @@ class NumberColumn:
         self._kind: str = values.dtype.kind
         self.type = type or str(values.dtype)
         self.right = self._kind in "iufc"
-        self._decimals: int | None = 1
-        if self._kind == "f":
-            self._decimals = decimals_of(map(float, values[:_LOOKED_AT].tolist()))
-        self._unit = _unit(values[:_LOOKED_AT]) if self._kind == "M" else None
+        self._decimals = decimals_of(map(float, values[:LOOKED_AT].tolist())) if self._kind == "f" else 1
+        self._unit = _unit(values[:LOOKED_AT]) if self._kind == "M" else None
 
     @property
     def numbers(self) -> Any:
@@ -75,8 +71,7 @@ class NumberColumn:
         numpy = _numpy()
         missing = self._gone()
         if condition.op in ("missing", "present"):
-            if missing is None:
-                missing = numpy.zeros(len(self._values), dtype=bool)
+            missing = numpy.zeros(len(self._values), dtype=bool) if missing is None else missing
             return numpy.flatnonzero(missing if condition.op == "missing" else ~missing)  # type: ignore[no-any-return]
         if condition.op == "contains" and self._kind in "US":
             wanted = condition.operand if self._kind == "U" else condition.operand.encode()
@@ -134,23 +129,21 @@ class NumberColumn:
                 number, _, unit = text.partition(" ")
                 return _numpy().timedelta64(int(number), unit or "s")
             if self._kind == "b":
-                return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+                return BOOLEANS[text.lower()]
             if self._kind in "US":
                 return text if self._kind == "U" else text.encode()
             if self._kind == "c":
                 return complex(text)
             return int(text) if text.lstrip("+-").isdigit() else float(text)
         except (ValueError, KeyError, TypeError, OverflowError):  # TypeError and OverflowError for unknown units and too large numbers
-            raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
+            raise not_comparable(text, self.type) from None
 
 
 def _bars(values: Any, low: float, high: float) -> Sequence[int]:
-    numpy = _numpy()
-    if not (high > low) or high - low == float("inf") or high != high:
+    if not 0 < high - low < float("inf"):
         return ()
-    sample = values[:: max(1, len(values) // SAMPLE)]
-    counts, _ = numpy.histogram(sample, bins=BARS, range=(low, high))
-    return [int(count) for count in counts]
+    counts: Sequence[int] = _numpy().histogram(values[:: max(1, len(values) // SAMPLE)], bins=BARS, range=(low, high))[0].tolist()
+    return counts
 
 
 def _unit(values: Any) -> str | None:

@@ -1,13 +1,17 @@
-"""Pages of a sorted and filtered table."""
+"""Rows of a sorted and filtered table: pages of them, or all as a table of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from ...own import as_own
+from ...statics import is_one_of
 from ..conditions import parse
 from ..pace import LookError, Pace
 from .column import Table
+from .known import table_of
 
 Sort = Optional[Sequence[Any]]
 """A column and whether it is descending; None for the table's own order."""
@@ -82,3 +86,38 @@ def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
         return table.column(number).texts(rows)
     except LookError:
         return ["?"] * len(rows)
+
+
+def rows_of(value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]) -> Any:
+    """Return the rows of a table that match the filters, sorted, as an object of the same kind. Raises ValueError with a message for the user."""
+    table = table_of(as_own(value))
+    if table is None:
+        raise ValueError("The value is not a table.")
+    try:
+        conditions = [(_number(table, column), str(condition)) for column, condition in filters.items()]
+        rows = arranged(table, None if sort is None else (_number(table, sort), descending), conditions, Pace(float("inf")))
+    except LookError as error:
+        raise ValueError(str(error)) from None
+    return _taken(value, rows)
+
+
+def _number(table: Table, column: int | str) -> int:
+    if type(column) is int and 0 <= column < table.columns:
+        return column
+    found = [number for number in range(table.columns) if table.name(number) == column]
+    if len(found) != 1:
+        raise ValueError(
+            f"There is no column {column!r}." if not found else f"{len(found)} columns are called {column!r}: give the number of the column."
+        )
+    return found[0]
+
+
+def _taken(value: Any, rows: Sequence[int]) -> Any:
+    places = [int(row) for row in rows]
+    if type(value) is list:
+        return [value[place] for place in places]
+    if hasattr(value, "iloc"):
+        return value.iloc[places]
+    if is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
+        return value.take(sys.modules["pyarrow"].array(places, type="int64"))
+    return value[places]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .column import Column
+from .column import Column, Table
 from .objects import ObjectColumn
 
 MOST = 5_000
@@ -14,7 +14,7 @@ LOOKED_AT = 200
 """The rows at the start of a list that decide whether it is a table, and its columns."""
 
 
-class RecordTable:
+class RecordTable(Table):
     """A list of dicts with string keys."""
 
     def __init__(self, rows: list[Any], names: Sequence[str]) -> None:
@@ -28,9 +28,6 @@ class RecordTable:
 
     def column(self, column: int) -> Column:
         return ObjectColumn(_Values(self._rows, self._names[column]), "")
-
-    def labels(self, rows: Sequence[int]) -> list[str] | None:
-        return None
 
     def series(self, column: int) -> Any:
         values = _Values(self._rows, self._names[column])
