@@ -11,7 +11,7 @@ import types
 from typing import Any, Callable
 
 from .own import as_own, has_own_indexes, is_own_type
-from .statics import VARARGS, VARKEYWORDS, Classes, descends, mro_of, unwrapped
+from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, mro_of, own_dict, unwrapped
 
 WIDTH = 60
 """The most characters of a summary."""
@@ -97,10 +97,6 @@ def _sized(value: Any) -> str:
     return counted(len(value), "items")
 
 
-def _module(value: Any) -> str:
-    return version_of(types.ModuleType.__getattribute__(value, "__dict__"))
-
-
 def version_of(names: dict[str, Any]) -> str:
     """Return a module's version; empty if it has none. torch's version has its own class, whose methods are not run."""
     version = names.get("__version__")
@@ -127,21 +123,13 @@ def _function(value: Any) -> str:
 
 
 _TYPES: dict[type, Callable[[Any], str]] = {
-    bool: str,
-    type(None): str,
-    type(Ellipsis): str,
+    **dict.fromkeys((bool, type(None), type(Ellipsis)), str),
     int: _int,
-    float: repr,
-    complex: repr,
+    **dict.fromkeys((float, complex), repr),
     str: _str,
-    bytes: _bytes,
-    bytearray: _bytes,
+    **dict.fromkeys((bytes, bytearray), _bytes),
     memoryview: _memory,
-    list: _sized,
-    tuple: _sized,
-    set: _sized,
-    frozenset: _sized,
-    dict: _sized,
+    **dict.fromkeys((list, tuple, set, frozenset, dict), _sized),
     range: lambda value: one_line(repr(value)),
     slice: lambda value: "",
     types.FunctionType: _function,
@@ -157,7 +145,7 @@ def _shape(shape: Any) -> str:
     return ""
 
 
-def _table(value: Any) -> str:
+def _shaped(value: Any) -> str:
     return _shape(value.shape)
 
 
@@ -165,15 +153,13 @@ def _series(value: Any) -> str:
     return one_line(f"{value.dtype} ({len(value)},)")
 
 
-def _frame(value: Any) -> str:
-    return _table(value) if has_own_indexes(value) else ""
+def _pandas_table(value: Any) -> str:
+    if not has_own_indexes(value):
+        return ""
+    return _shaped(value) if value.ndim == 2 else _own_series(value)
 
 
-def _pandas_series(value: Any) -> str:
-    return _series(value) if has_own_indexes(value) and is_own_type(value.dtype) else ""
-
-
-def _pandas_index(value: Any) -> str:
+def _own_series(value: Any) -> str:
     return _series(value) if is_own_type(value.dtype) else ""
 
 
@@ -205,22 +191,20 @@ def _time(value: Any) -> str:
 
 # Types by module and name, because these modules are not imported here. If a module is not loaded, it has no objects.
 _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
-    ("pathlib", "PosixPath"): _text,
-    ("pathlib", "PurePosixPath"): _text,
-    ("pathlib", "PureWindowsPath"): _text,
+    **{("pathlib", name): _text for name in ("PosixPath", "PurePosixPath", "PureWindowsPath")},
     ("decimal", "Decimal"): _text,
     ("fractions", "Fraction"): _fraction,
     ("datetime", "datetime"): _moment,
     ("datetime", "date"): _text,
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _text,
-    ("pandas", "DataFrame"): _frame,
-    ("pandas", "Series"): _pandas_series,
-    ("pandas", "Index"): _pandas_index,
+    ("pandas", "DataFrame"): _pandas_table,
+    ("pandas", "Series"): _pandas_table,
+    ("pandas", "Index"): _own_series,
     ("numpy", "ndarray"): _array,
-    ("polars", "DataFrame"): _table,
+    ("polars", "DataFrame"): _shaped,
     ("polars", "Series"): _series,
-    ("pyarrow", "Table"): _table,
+    ("pyarrow", "Table"): _shaped,
     ("torch", "Tensor"): _tensor,
     ("cupy", "ndarray"): _array,
 }
@@ -230,34 +214,17 @@ def _library(value: object) -> str | None:
     """Describe an object of a known library; None for others."""
     cls = type(value)
     for (module, name), describe in _KNOWN.items():
-        loaded = sys.modules.get(module)
-        if loaded is not None and cls is types.ModuleType.__getattribute__(loaded, "__dict__").get(name):
+        found = sys.modules.get(module)
+        if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(name):
             return describe(value)
-    return _array_scalar(value)
-
-
-def _array_scalar(value: object) -> str | None:
-    """Format a numpy scalar."""
-    loaded = sys.modules.get("numpy")
-    if loaded is None:
-        return None
-    names, cls = types.ModuleType.__getattribute__(loaded, "__dict__"), type(value)
-    if descends(cls, names.get("generic")) and names.get(_NAME_OF(cls)) is cls:
+    if descends(cls, loaded("numpy", "generic")) and loaded("numpy", _NAME_OF(cls)) is cls:  # a scalar
         return _text(value)
     return None
 
 
-# Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the subclass runs.
-_BASES: dict[type, Callable[[Any], int]] = {
-    dict: dict.__len__,
-    list: list.__len__,
-    tuple: tuple.__len__,
-    set: set.__len__,
-    frozenset: frozenset.__len__,
-    str: str.__len__,
-    bytes: bytes.__len__,
-}
-_LENGTHS = {id(base): length for base, length in _BASES.items()}
+_BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes)
+_LENGTHS: dict[int, Callable[[Any], int]] = {id(base): base.__len__ for base in _BASES}
+"""Sizes of subclasses of built-in containers, read by the base's own slot, so that no method of the subclass runs."""
 
 
 def size_of(value: object) -> int | None:
@@ -277,7 +244,7 @@ def summary(value: object) -> str:
         return describe(value)
     kind = kind_of(value)
     if kind == "module":
-        return _module(value)
+        return version_of(own_dict(value))
     if kind != "data":
         return ""
     try:
