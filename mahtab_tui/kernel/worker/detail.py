@@ -11,15 +11,13 @@ from .limited_repr import limited_repr
 from .limits import TimeLimitError, within
 from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
-from .statics import is_class, own_dict
+from .statics import class_dict, is_class, mro_of, named, own_dict, unwrapped
 from .summary import kind_of, one_line, size_of, type_name
 
 SECONDS = 2.0
 """Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
 ATTRIBUTES = 500
-_WRAPPED = 20
-"""Decorators that are followed."""
 
 
 def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
@@ -66,14 +64,9 @@ def _message(error: BaseException) -> str:
 def _attributes(value: Any) -> list[dict[str, Any]]:
     """Describe the object's own attributes and those of its class without special names. Properties are not run."""
     found: dict[str, Any] = {}
-    for cls in reversed(type(value).__mro__[:-1] or ()):
-        found.update((name, item) for name, item in list(type.__dict__["__dict__"].__get__(cls).items()) if type(name) is str)
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except (AttributeError, TypeError):
-        own = None
-    if type(own) in (dict, types.MappingProxyType):
-        found.update((name, item) for name, item in list(own.items()) if type(name) is str)
+    for cls in reversed(mro_of(type(value))):
+        found.update(named(class_dict(cls)))
+    found.update(named(class_dict(value) if is_class(value) else own_dict(value)))
     names = sorted((name for name in found if not name.startswith("__")), key=lambda name: (name.startswith("_"), name))
     return [_attribute(name, found[name]) for name in names[:ATTRIBUTES]]
 
@@ -115,11 +108,7 @@ def source_of(value: Any) -> tuple[str, str]:
 
 def _code_of(value: Any) -> types.CodeType | None:
     """Return the code object of a function, or of the function that it wraps."""
-    for _ in range(_WRAPPED):
-        if type(value) is types.MethodType:
-            value = value.__func__
-        elif type(value) is types.FunctionType and type(value.__dict__.get("__wrapped__")) is types.FunctionType:
-            value = value.__dict__["__wrapped__"]
-        else:
-            break
-    return value.__code__ if type(value) is types.FunctionType else None
+    while type(value) is types.MethodType:
+        value = value.__func__
+    function = unwrapped(value)
+    return None if function is None else function.__code__

@@ -19,6 +19,9 @@ class Classes:
         return id(cls) in self._ids
 
 
+SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
+BOUND = Classes(staticmethod, classmethod)
+
 MISSING: Any = object()
 """Returned by `attribute` if there is no value."""
 
@@ -37,7 +40,6 @@ VARARGS, VARKEYWORDS = 0x04, 0x08
 _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _WRAPPED = 20
 """Decorators that `unwrapped` follows."""
-_SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 _DICTS = Classes(dict, types.MappingProxyType)
 
 
@@ -68,7 +70,7 @@ def own_dict(value: object) -> dict[Any, Any]:
         slot = class_dict(base).get("__dict__")
         if slot is None:
             continue
-        found = slot.__get__(value) if type(slot) in _SLOTS else None
+        found = slot.__get__(value) if type(slot) in SLOTS else None
         return found if type(found) is dict else {}
     return {}
 
@@ -96,11 +98,11 @@ def attributes(value: object) -> dict[str, Any]:
     """Return all attributes by name as stored: functions instead of methods, properties themselves."""
     found: dict[str, Any] = {}
     for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
-        found.update(_named(class_dict(base)))
+        found.update(named(class_dict(base)))
     if is_class(value):
-        found.update(_named(found.get("_member_map_")))  # members of an enumeration before Python 3.11
+        found.update(named(found.get("_member_map_")))  # members of an enumeration before Python 3.11
     else:
-        found.update(_named(own_dict(value)))
+        found.update(named(own_dict(value)))
     return found
 
 
@@ -109,7 +111,7 @@ def attribute(value: object, name: str) -> Any:
     if is_class(value):
         found = in_class(value, name)  # type: ignore[arg-type]
         if found is MISSING:
-            found = _named(in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
+            found = named(in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
         return found
     found = in_class(type(value), name)
     if type(found) is property:
@@ -134,8 +136,8 @@ def is_one_of(value: object, module: str, *names: str) -> bool:
     return any(cls is loaded(module, name) for name in names)
 
 
-def _named(names: object) -> dict[str, Any]:
-    # Copied in one step, since other threads may change it.
+def named(names: object) -> dict[str, Any]:
+    """Return what has a name that is a text, copied in one step, since other threads may change it."""
     if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]

@@ -63,12 +63,15 @@ class _ShortStack(traceback.StackSummary):
 def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     """Format a traceback. Calls the exception's `__str__`, which may fail."""
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
+    frames = list(described.stack)
+    cells = [place for place, frame in enumerate(frames) if frame.filename.startswith(CELL)]
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
-        _keep(described, cells_only=True)
+        described.stack = _ShortStack(frames[place] for place in cells)
     else:
-        _keep(described, cells_only=False)
-        _without_own_frames(described)
+        described.stack[:] = frames[cells[0] if cells else 0 :]  # without asyncio's frames above the cell
+        for one in _all(described):
+            one.stack = _ShortStack(frame for frame in one.stack if not frame.filename.startswith(HERE))
     return _formatted(described)
 
 
@@ -137,19 +140,3 @@ def _all(described: traceback.TracebackException) -> Iterator[traceback.Tracebac
         if one is not None:
             yield one
             waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
-
-
-def _keep(described: traceback.TracebackException, cells_only: bool) -> None:
-    """Start the stack at the cell, without our frames and asyncio's above it."""
-    frames = list(described.stack)
-    cells = [index for index, frame in enumerate(frames) if frame.filename.startswith(CELL)]
-    if cells_only:
-        frames = [frames[index] for index in cells]
-    elif cells:
-        frames = frames[cells[0] :]
-    described.stack = _ShortStack(frames)
-
-
-def _without_own_frames(described: traceback.TracebackException) -> None:
-    for one in _all(described):
-        one.stack = _ShortStack([frame for frame in one.stack if not frame.filename.startswith(HERE)])

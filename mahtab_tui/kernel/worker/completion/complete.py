@@ -11,7 +11,7 @@ from typing import Any
 from ..habits.magics import SUMMARIES
 from ..statics import attributes, is_module, loaded
 from .candidates import Candidate, fixed, ranked
-from .describing import describe
+from .describing import named
 from .modules import member_names, module_members, module_names
 from .place import CompletionPoint, place_at
 from .resolve import Instance, UnresolvedError, resolve
@@ -29,7 +29,7 @@ _ENTRIES = 20_000
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
     """Return the fields of the host's `Completions`. cursor: in characters from the start."""
-    place = place_at(code, cursor)
+    place = place_at(code[:cursor])
     if place.kind == "string":
         return _in_string(namespace, place, code, cursor)
     return _listing(_candidates(namespace, place, code), place.stem, place.start)
@@ -69,13 +69,13 @@ def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iter
     names = dict(list(namespace.items()))
     for name, value in names.items():
         if type(name) is str and name != "__builtins__":
-            yield _named(name, value)
+            yield named(name, value)
     for name in _words(code, place):
         if name not in names:
             yield Candidate(name, fixed("name", "in this text"))
     for name, value in list(builtins.__dict__.items()):
         if name not in names and not name.startswith("__mahtab"):
-            yield _named(name, value)._replace(order=2)
+            yield named(name, value)._replace(order=2)
     for word in keyword.kwlist:
         yield Candidate(word, fixed("keyword"), order=2)
 
@@ -84,10 +84,6 @@ def _words(code: str, place: CompletionPoint) -> set[str]:
     """Return the names in the code itself, which may not have run yet."""
     around = code[: place.start] + " " + code[place.start + len(place.stem) :]
     return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(keyword.kwlist)
-
-
-def _named(name: str, value: Any) -> Candidate:
-    return Candidate(name, lambda: describe(name, value))
 
 
 def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
@@ -105,7 +101,7 @@ def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
                 yield Candidate(column, fixed("column"), order=0)
     found = module_members(value) if is_module(value) else attributes(value)
     for name, item in found.items():
-        yield _named(name, item)
+        yield named(name, item)
 
 
 def _arguments(namespace: dict[str, Any], call: str) -> Iterator[Candidate]:

@@ -6,14 +6,13 @@ import types
 from typing import Any
 
 from ..secret_names import summary_of
-from ..statics import Classes, class_dict, is_class, is_module, loaded, own_dict
+from ..statics import BOUND, SLOTS, Classes, class_dict, is_class, is_module, loaded, own_dict
 from ..summary import kind_of, one_line, summary, type_name
+from .candidates import Candidate
 
 WIDTH = 100
 """Characters of the line."""
 
-_SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
-_BOUND = Classes(staticmethod, classmethod)
 _DOCUMENTED = Classes(
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -27,15 +26,20 @@ _DOCUMENTED = Classes(
 """Types whose `__doc__` is implemented in C."""
 
 
+def named(name: str, value: Any) -> Candidate:
+    """Return the candidate for a name that has a value."""
+    return Candidate(name, lambda: describe(name, value))
+
+
 def describe(name: str, value: Any) -> tuple[str, str]:
     """Return the kind of a name's value (function, class, module, property, data) and a line about it."""
-    if type(value) in _BOUND:
+    if type(value) in BOUND:
         value = value.__func__
     if type(value) is property:
         return "property", doc_line(value.fget)
     if type(value) is loaded("functools", "cached_property"):
         return "property", doc_line(own_dict(value).get("func"))
-    if type(value) in _SLOTS:
+    if type(value) in SLOTS:
         return "property", doc_line(value)
     kind = kind_of(value)
     if kind == "data":

@@ -38,10 +38,9 @@ def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation
     """Explain the function whose call encloses the cursor, or the expression at the cursor; None if unknown."""
     expression = call_at(code, cursor)
     try:
-        value = resolve(expression, namespace) if expression else None
+        return explain(resolve(expression, namespace), expression) if expression else None
     except UnresolvedError:
         return None
-    return explain(value, expression) if expression else None
 
 
 def explain(value: Any, expression: str, with_source: bool = False) -> Explanation:
@@ -71,14 +70,10 @@ def signature_of(value: Any, name: str) -> str:
 
 
 def _builtin_signature(value: Any, name: str) -> str:
-    text = None
-    if type(value) in _BUILT_IN:
+    if type(value) in _BUILT_IN or (type(value) is type and class_dict(value).get("__doc__")):
         text = value.__text_signature__
-    elif is_class(value):
-        text = "" if type(value) is type and class_dict(value).get("__doc__") else None
-        text = value.__text_signature__ if text == "" else None
-    if type(text) is str:
-        return name + _BOUND.sub("(", text)
+        if type(text) is str:
+            return name + _BOUND.sub("(", text)
     if kind_of(value) in ("function", "class"):
         return f"{name}(…)"
     return one_line(f"{name}: {type_name(value)}  {summary_of(name, value)}".rstrip(), 200)

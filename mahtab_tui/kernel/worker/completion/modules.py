@@ -12,7 +12,7 @@ from typing import Any
 
 from ..statics import is_module, own_dict
 from .candidates import Candidate, fixed
-from .describing import describe, doc_line
+from .describing import doc_line, named
 
 LARGEST = 2_000_000
 """Larger source files (in bytes) are not searched for names."""
@@ -37,7 +37,7 @@ def member_names(module: str) -> Iterator[Candidate]:
     """Yield what can be imported from a module, including submodules."""
     found = sys.modules.get(module)
     if found is not None:
-        yield from _members(found)
+        yield from (named(name, value) for name, value in module_members(found).items())
     else:
         for name in _names_in_source(module):
             yield Candidate(name, fixed("data", f"of {module}"))
@@ -52,11 +52,6 @@ def module_members(module: object) -> dict[str, Any]:
     if isinstance(exported, (list, tuple)):
         names.update((name, None) for name in exported if type(name) is str and name not in names)
     return names
-
-
-def _members(module: object) -> Iterator[Candidate]:
-    for name, value in module_members(module).items():
-        yield Candidate(name, lambda name=name, value=value: describe(name, value))  # type: ignore[misc]
 
 
 def _described(name: str) -> Any:

@@ -34,11 +34,6 @@ class CompletionPoint(NamedTuple):
 NONE = CompletionPoint("none")
 
 
-def place_at(code: str, cursor: int) -> CompletionPoint:
-    """Find what is to be completed at a cursor."""
-    return _place(code[:cursor])
-
-
 def call_at(code: str, cursor: int) -> str:
     """Return the function whose call encloses or ends at the cursor, otherwise the expression at the cursor; empty if there is none."""
     tokens = tokenize(code[:cursor])
@@ -56,7 +51,8 @@ def call_at(code: str, cursor: int) -> str:
     return _text(code, tokens.all, last)
 
 
-def _place(before: str) -> CompletionPoint:
+def place_at(before: str) -> CompletionPoint:
+    """Find what is to be completed at the end of a text."""
     tokens = tokenize(before)
     last = tokens.all[-1] if tokens.all else None
     if last is not None and last.kind == "comment":
@@ -89,7 +85,7 @@ def _in_string(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
     if "f" in string.quote.lower():
         field = _open_field(before, start)
         if field is not None:
-            inner = _place(before[field:])
+            inner = place_at(before[field:])
             return inner._replace(start=inner.start + field)
     rest = tokens.all[:-1]
     bracket = tokens.open[-1] if tokens.open else None

@@ -8,11 +8,10 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, Classes, attribute, is_class, is_module, loaded, own_dict
+from ..statics import MISSING, SLOTS, Classes, attribute, is_class, is_module, loaded, own_dict
 from .signatures import annotations_of
 from .subscripts import columns_of
 
-_SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 _SEQUENCES = Classes(list, tuple)
 
 
@@ -27,12 +26,9 @@ class Instance(NamedTuple):
 
 
 _DISPLAYS: dict[type, type] = {
-    ast.List: list,
-    ast.ListComp: list,
-    ast.Dict: dict,
-    ast.DictComp: dict,
-    ast.Set: set,
-    ast.SetComp: set,
+    **dict.fromkeys((ast.List, ast.ListComp), list),
+    **dict.fromkeys((ast.Dict, ast.DictComp), dict),
+    **dict.fromkeys((ast.Set, ast.SetComp), set),
     ast.Tuple: tuple,
     ast.JoinedStr: str,
 }
@@ -84,7 +80,7 @@ def _attribute(value: Any, name: str) -> Any:
         return types.MethodType(found, value)
     if type(found) is property:
         return _result(found.fget)
-    if type(found) in _SLOTS:
+    if type(found) in SLOTS:
         raise UnresolvedError
     return _known(found)
 

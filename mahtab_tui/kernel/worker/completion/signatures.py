@@ -5,10 +5,9 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, unwrapped
+from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, unwrapped
 from ..summary import one_line, type_name
 
-_BOUND = Classes(staticmethod, classmethod)
 _CONTAINERS = Classes(list, tuple, dict, set)
 _PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 
@@ -30,7 +29,7 @@ def function_of(value: Any) -> tuple[Any, int]:
         return function, bound + len(value.args)
     if type(value) is types.MethodType:
         return unwrapped(value.__func__), 1
-    if type(value) in _BOUND:
+    if type(value) in BOUND:
         return unwrapped(value.__func__), int(type(value) is classmethod)
     if type(value) is types.FunctionType:
         return unwrapped(value), 0
