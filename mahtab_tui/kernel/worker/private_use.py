@@ -181,7 +181,7 @@ def _texts(values: Any) -> list[str]:
         cls = type(value)
         if descends(cls, str):
             text = str.__str__(value)[:room]
-            if text not in found and _is_telling(text):
+            if text not in found and len(text) >= SHORTEST and _WORDS.fullmatch(text) is None:
                 found[text] = None
                 room -= len(text)
         elif cls in _BYTES:
@@ -192,10 +192,6 @@ def _texts(values: Any) -> list[str]:
             seen.add(id(value))
             pending.extend(_cells(value) or _held(value))
     return list(found)
-
-
-def _is_telling(text: str) -> bool:
-    return len(text) >= SHORTEST and _WORDS.fullmatch(text) is None
 
 
 def _cells(value: Any) -> list[Any]:

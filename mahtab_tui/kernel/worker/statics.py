@@ -31,6 +31,9 @@ address_of: Callable[[object], int] = object.__hash__
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 """Returns a class and its bases, bypassing its metaclass."""
 
+name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
+"""Returns a class's name, bypassing its metaclass."""
+
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 """Returns a class's own attributes."""
 

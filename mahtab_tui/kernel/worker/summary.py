@@ -11,7 +11,7 @@ import types
 from typing import Any, Callable
 
 from .own import as_own, has_own_indexes, is_own_type
-from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, mro_of, own_dict, unwrapped
+from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, mro_of, name_of, own_dict, unwrapped
 
 WIDTH = 60
 """The most characters of a summary."""
@@ -38,7 +38,7 @@ def kind_of(value: object) -> str:
         return "data"
     if descends(cls, types.ModuleType):
         return "module"
-    if cls in _FUNCTIONS or _NAME_OF(cls) == "ufunc":
+    if cls in _FUNCTIONS or name_of(cls) == "ufunc":
         return "function"
     if descends(cls, type):
         return "class"
@@ -47,7 +47,7 @@ def kind_of(value: object) -> str:
 
 def type_name(value: object) -> str:
     """Return the type's name, shortened."""
-    return one_line(_NAME_OF(type(value)), 40)
+    return one_line(name_of(type(value)), 40)
 
 
 def counted(number: int, unit: str) -> str:
@@ -217,7 +217,7 @@ def _library(value: object) -> str | None:
         found = sys.modules.get(module)
         if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(name):
             return describe(value)
-    if descends(cls, loaded("numpy", "generic")) and loaded("numpy", _NAME_OF(cls)) is cls:  # a scalar
+    if descends(cls, loaded("numpy", "generic")) and loaded("numpy", name_of(cls)) is cls:  # a scalar
         return _text(value)
     return None
 

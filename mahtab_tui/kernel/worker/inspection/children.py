@@ -44,9 +44,7 @@ def base_of(value: object) -> type | None:
 def count_of(value: object) -> int:
     """Count the children of an object."""
     base = base_of(value)
-    if base is None:
-        return len(_attribute_names(value))
-    return _length(value, base)
+    return len(_attribute_names(value)) if base is None else _length(value, base)
 
 
 def children_of(value: object, start: int, stop: int) -> list[Child]:
@@ -93,7 +91,7 @@ def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
     row.update(type=type_name(child.value), summary=summary_of(child.label, child.value), kind=kind_of(child.value))
     if type(child.value) is str and row["summary"] != UNTOLD:
         row["summary"] = quoted(child.value)
-    if row["kind"] == "data" and not _is_plain(child.value):
+    if row["kind"] == "data" and type(child.value) not in _PLAIN:
         if any(child.value is one for one in above):
             row["state"] = "cycle"
         else:
@@ -104,10 +102,6 @@ def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
 def quoted(text: str) -> str:
     """Return the start of a text in quotes."""
     return f"'{one_line(text, _LABEL)}'"
-
-
-def _is_plain(value: object) -> bool:
-    return type(value) in _PLAIN
 
 
 def _length(value: Any, base: type) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import types
+from contextlib import suppress
 from typing import Any
 
 from ..completion.explaining import explain
-from ..statics import Classes, is_class, is_module, own_dict
+from ..statics import Classes, is_class, is_module, name_of, own_dict
 from ..summary import one_line, version_of
 
 _NAMED = Classes(types.FunctionType, types.BuiltinFunctionType)
@@ -35,7 +36,7 @@ def _name(value: Any) -> str:
     if type(value) is types.MethodType:
         value = value.__func__
     if is_class(value):
-        return one_line(type.__dict__["__name__"].__get__(value))
+        return one_line(name_of(value))
     return one_line(value.__name__) if type(value) in _NAMED else ""
 
 
@@ -44,14 +45,10 @@ def _module(value: Any) -> dict[str, Any]:
     file, version, doc = names.get("__file__"), version_of(names), names.get("__doc__")
     text = ""
     if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # a pipe could block for ever
-        try:
-            with open(file, encoding="utf-8", errors="replace") as opened:
-                text = opened.read(MOST)
-        except OSError:
-            text = ""
-    facts = f"version {version}" if version else ""
+        with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
+            text = opened.read(MOST)
     return {
-        "signature": facts,
+        "signature": f"version {version}" if version else "",
         "doc": doc[:MOST] if type(doc) is str else "",
         "where": file if type(file) is str else "built in",
         "line": 1,

@@ -50,17 +50,17 @@ class Inspection:
             "open": self._open,
             "children": self._children,
             "table": self._table,
-            "columns": self._columns,
-            "figures": self._figures,
+            "columns": lambda way, asked, pace: {"columns": headings(_table_at(way), asked["columns"])},
+            "figures": lambda way, asked, pace: _table_at(way).column(asked["column"]).statistics(pace)._asdict(),
             "array": self._array,
             "plot": self._plot,
             "text": self._text,
             "bytes": self._bytes,
             "find": self._find,
-            "source": self._source,
-            "picture": self._picture,
-            "measure": self._measure,
+            "source": lambda way, asked, pace: source(way.goal, way.expression),
+            "measure": lambda way, asked, pace: {"size": pictures.measure(way.seen)},
             "evaluate": self._evaluate,
+            "picture": self._picture,
             "repr": self._repr,
         }
 
@@ -79,7 +79,7 @@ class Inspection:
         pace = Pace(WORK, lambda: self._newest.get(slot) != number)
         path = [["name", asked["path"][0][1]], *asked["path"][1:]] if asked.get("again") and asked["path"][0][0] == "name" else asked["path"]
         try:
-            way = follow(path, self._namespace, self._held.get(client, {}), table_of)
+            way = follow(path, self._namespace, self._held.get(client, {}))
             return self._answers[asked["do"]](way, asked, pace)
         except (LookError, AbandonedError):
             raise
@@ -129,12 +129,6 @@ class Inspection:
         rows = arrangement.rows(way.goal, table, asked["sort"], asked["filters"], pace)
         return page(table, rows, *_page(asked), asked["columns"], pace)
 
-    def _columns(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        return {"columns": headings(_table_at(way), asked["columns"])}
-
-    def _figures(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        return dict(_table_at(way).column(asked["column"]).statistics(pace)._asdict())
-
     # Arrays and plots
 
     def _array(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
@@ -172,12 +166,6 @@ class Inspection:
             raise LookError("This is no longer a text; press r to reload.")
         return {"found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)}
 
-    def _source(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        return source(way.goal, way.expression)
-
-    def _measure(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        return {"size": pictures.measure(way.seen)}
-
     # Requests of the user that run the object's code
 
     def _evaluate(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
@@ -208,7 +196,7 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
     table = table_of(own)
     return {
         "type": type_name(value),
-        "known": f"{_library(own)}.{type_name(own)}",
+        "known": f"{module_of(type(own)).partition('.')[0]}.{type_name(own)}",
         "summary": summary(own),
         "kind": kind_of(value),
         "views": views_of(own, table),
@@ -217,11 +205,6 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
         "columns": table.columns if table is not None else 0,
         "size": 0 if texts.base_of(value) is None else texts.length(value),
     }
-
-
-def _library(value: Any) -> str:
-    """Return the package of an object's class."""
-    return module_of(type(value)).partition(".")[0]
 
 
 def _table_at(way: ResolvedPath) -> Table:

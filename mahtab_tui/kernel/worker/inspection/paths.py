@@ -15,7 +15,7 @@ from __future__ import annotations
 import collections
 import keyword
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..own import as_own
 from ..statics import MISSING, Classes
@@ -23,6 +23,7 @@ from .arrays import sliced
 from .children import base_of, child_at, key_at, stored
 from .frames import locals_of
 from .pace import LookError
+from .tables.known import table_of
 
 _WRITTEN = Classes(str, bytes, type(None))
 """Keys, besides numbers, that can be written as literals."""
@@ -36,12 +37,6 @@ class ComputedValue(NamedTuple):
 
     value: Any
     expression: str
-
-
-class Tables(Protocol):
-    """Returns the table that an object is, or None."""
-
-    def __call__(self, value: Any, /) -> Any: ...
 
 
 class ResolvedPath(NamedTuple):
@@ -64,7 +59,7 @@ class ResolvedPath(NamedTuple):
         return as_own(self.objects[-1])
 
 
-def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue], table_of: Tables) -> ResolvedPath:
+def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue]) -> ResolvedPath:
     """Follow a path. Raises `LookError` if it is no longer valid."""
     objects: list[Any] = []
     expression = ""

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 from ..showing.plots import png_of
-from ..statics import MISSING, class_dict, descends, in_class, is_one_of, loaded
+from ..statics import MISSING, descends, in_class, is_one_of, loaded, module_of, name_of
 from .pace import LookError
 
 LARGEST = 8_000_000
@@ -19,7 +19,6 @@ SIDE = 2_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
 """The start of a picture's file; for BMP more than its two letters, which are too common."""
-_NAME_OF = type.__dict__["__name__"].__get__
 
 
 def is_picture(value: Any) -> bool:
@@ -79,10 +78,8 @@ def png(pixels: Any) -> bytes:
 def _is_image(value: Any) -> bool:
     """Tell whether it is an image of PIL's own classes."""
     cls = type(value)
-    if not descends(cls, loaded("PIL.Image", "Image")):
-        return False
-    module = class_dict(cls).get("__module__")
-    return type(module) is str and module.startswith("PIL.") and loaded(module, _NAME_OF(cls)) is cls
+    module = module_of(cls)
+    return descends(cls, loaded("PIL.Image", "Image")) and module.startswith("PIL.") and loaded(module, name_of(cls)) is cls
 
 
 def _image(value: Any) -> bytes:

@@ -6,7 +6,7 @@ import importlib
 import io
 import os
 import sys
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 from ..capture import LimitedOutput, OutputLimitError
 from ..host import Host
@@ -87,24 +87,24 @@ def display_of(value: object) -> Display:
 
 
 def _rich_form(value: object) -> tuple[str, str]:
-    for found in (_figure, _image, _bundle, _by_methods):
-        form = _attempt(found, value)
+    for find in (_figure, _image, _bundle, _by_methods):
+        try:
+            form = find(value)
+        except Exception:  # raised by the object's code; other forms are tried
+            continue
         if form is not None:
             return form
     return "", ""
 
 
-def _attempt(make: Callable[[object], tuple[str, str] | None], value: object) -> tuple[str, str] | None:
-    try:
-        return make(value)
-    except Exception:  # raised by the object's code; other forms are tried
-        return None
+def _is_a(value: object, module: str, name: str) -> bool:
+    cls = loaded(module, name)
+    return cls is not MISSING and isinstance(value, cls)
 
 
 def _figure(value: object) -> tuple[str, str] | None:
     """Draw a matplotlib figure."""
-    figure = loaded("matplotlib.figure", "Figure")
-    if figure is MISSING or not isinstance(value, figure):
+    if not _is_a(value, "matplotlib.figure", "Figure"):
         return None
     shown = late_import(f"{__package__}.plots")
     shown.close_figure(value)
@@ -114,8 +114,7 @@ def _figure(value: object) -> tuple[str, str] | None:
 
 def _image(value: object) -> tuple[str, str] | None:
     """Draw a Pillow image."""
-    image = loaded("PIL.Image", "Image")
-    if image is MISSING or not isinstance(value, image):
+    if not _is_a(value, "PIL.Image", "Image"):
         return None
     forms = (_by_methods(_smaller(value, side)) for side in SIDES)
     return next((form for form in forms if form is not None), None)
@@ -152,8 +151,7 @@ def _by_methods(value: object) -> tuple[str, str] | None:
 
 def _shape(value: Any) -> str:
     """Return the shape of a pandas table, which pandas shows only for truncated tables; empty if the user has changed that option."""
-    frame = loaded("pandas", "DataFrame")
-    if frame is MISSING or not isinstance(value, frame) or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
+    if not _is_a(value, "pandas", "DataFrame") or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
         return ""
     rows, columns = value.shape
     return f"<p>{rows} rows × {columns} columns</p>"
