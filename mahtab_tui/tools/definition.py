@@ -32,7 +32,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
-from mahtab_tui.kernel.worker.host_functions import make
+from mahtab_tui.kernel.worker.host import make
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from mahtab_tui.kernel.worker.host_functions import make
+from mahtab_tui.kernel.worker.host import make
 from mahtab_tui.tools import Tool, ToolError, Workplace
 from tests.unit.test_tools import toolset
 

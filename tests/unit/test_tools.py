@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.worker.host_functions import make
+from mahtab_tui.kernel.worker.host import make
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills
 from mahtab_tui.knowledge.loader import SkillsLoader

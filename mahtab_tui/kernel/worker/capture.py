@@ -85,12 +85,7 @@ class ErrorStream(io.TextIOWrapper):
     """stderr, which flushes stdout before it writes, so that the output stays in order."""
 
     def __init__(self, stdout: TextIO, fd: int) -> None:
-        super().__init__(
-            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
-            encoding="utf-8",
-            errors="backslashreplace",
-            newline="\n",
-        )
+        super().__init__(io.BufferedWriter(io.FileIO(fd, "w", closefd=False)), encoding="utf-8", errors="backslashreplace", newline="\n")
         self._stdout = stdout
 
     def write(self, text: str) -> int:

@@ -136,9 +136,9 @@ class Control:
         self._aside = {
             "inspect": self._describe,
             "look": self._look,
-            "complete": self._completions,
+            "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(namespace, frame["code"], frame["cursor"]),
             "explain": self._explanation,
-            "private_use": self._private_use,
+            "private_use": lambda frame: late_import(f"{__package__}.private_use").private_use(namespace, frame["names"], frame["codes"]),
             "installed": _installed,
         }
         """Answered on threads: describing may run the user's own code, completing may look at a slow disk."""
@@ -233,18 +233,12 @@ class Control:
             raise LookupError(f"There is no variable named {name}.")
         return late_import(f"{__package__}.detail").describe(self._namespace, name)
 
-    def _private_use(self, frame: Frame) -> Any:
-        return late_import(f"{__package__}.private_use").private_use(self._namespace, frame["names"], frame["codes"])
-
     def _look(self, frame: Frame) -> Any:
         module = late_import(f"{__package__}.inspection.inspection")
         with self._making:
             if self._inspection is None:
                 self._inspection = module.Inspection(self._namespace)
         return self._inspection.answer(frame["asked"])
-
-    def _completions(self, frame: Frame) -> Any:
-        return late_import(f"{__package__}.completion.complete").complete(self._namespace, frame["code"], frame["cursor"])
 
     def _explanation(self, frame: Frame) -> Any:
         found = late_import(f"{__package__}.completion.explaining").explain_at(self._namespace, frame["code"], frame["cursor"])

@@ -103,7 +103,6 @@ class Executor:
         self.limits: LimitedCode | None = None
         """Holds limited cells to what they may do; None until the first one."""
         self._past = CellHistory()
-        self._past.install()
         magics.install(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._compiled: list[Compiled | None] = []

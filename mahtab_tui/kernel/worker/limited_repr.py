@@ -31,7 +31,7 @@ class _Writer:
             self.put(repr(value[: self._left + 1]))
             raise _LimitReached
         if cls not in _BRACKETS or not value or depth > _DEPTH:
-            self.put(_own_repr(value))
+            self.put(str.__str__(repr(value)))
         elif id(value) in self._open:
             self.put("…")
         else:
@@ -50,11 +50,6 @@ class _Writer:
                 self.put(": ")
                 self.write(value[item], depth)
         self.put(("," if type(value) is tuple and len(value) == 1 else "") + closing)
-
-
-def _own_repr(value: Any) -> str:
-    text = repr(value)
-    return text if type(text) is str else str.__str__(text)
 
 
 def limited_repr(value: Any, limit: int) -> tuple[str, bool]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from . import shell
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
-from .host import Host
-from .host_functions import make
+from .host import Host, make
 from .readable import readable
 from .search import arlm, rlm
 from .stdlib import late_import

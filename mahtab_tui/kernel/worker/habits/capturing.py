@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any
+import sys
 
 from ..stdlib import late_import
 from .compiling import compiled
@@ -26,7 +26,6 @@ class CapturedOutput:
 
     def show(self) -> None:
         """Print the output again."""
-        sys = late_import("sys")
         sys.stdout.write(self.stdout)
         sys.stderr.write(self.stderr)
 
@@ -53,6 +52,3 @@ def capture(rest: str, caller: Caller) -> None:
             run()
         finally:
             caller.namespace.update(dict.fromkeys(names, CapturedOutput(stdout.getvalue(), stderr.getvalue())))
-
-
-COMMANDS: dict[str, Any] = {"capture": capture}

@@ -1,4 +1,4 @@
-"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history and %pwd."""
+"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history, %hist and %pwd; `magics.SUMMARIES` says what they do."""
 
 from __future__ import annotations
 
@@ -32,17 +32,14 @@ def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
 
 
 def who(rest: str, caller: Caller) -> None:
-    """Print the names of the variables."""
     print("  ".join(each["name"] for each in _names(rest, caller)) or "There are no variables.")
 
 
-def who_list(rest: str, caller: Caller) -> list[str]:
-    """Return the names of the variables as a list."""
+def who_ls(rest: str, caller: Caller) -> list[str]:
     return sorted(each["name"] for each in _names(rest, caller))
 
 
 def whos(rest: str, caller: Caller) -> None:
-    """Print the variables with types and summaries."""
     rows = [(each["name"], each["type"], each["summary"]) for each in _names(rest, caller)]
     if not rows:
         print("There are no variables.")
@@ -52,13 +49,11 @@ def whos(rest: str, caller: Caller) -> None:
         print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {told}".rstrip())
 
 
-def magics(rest: str, caller: Caller) -> None:
-    """Print all magic commands."""
+def lsmagic(rest: str, caller: Caller) -> None:
     print("\n".join(SUMMARIES.values()))
 
 
-def environment(rest: str, caller: Caller) -> Any:
-    """Print the environment, return the value of a variable, or set one."""
+def env(rest: str, caller: Caller) -> Any:
     name, sign, value = rest.strip().partition("=")
     if not sign:
         name, sign, value = rest.strip().partition(" ")
@@ -76,25 +71,13 @@ def environment(rest: str, caller: Caller) -> Any:
 
 
 def history(rest: str, caller: Caller) -> None:
-    """Print the input of all cells; with -n, numbered."""
     for number, source in enumerate(builtins.__dict__["In"]):
         if source:
             print(f"{number}: {source}" if "-n" in rest.split() else source)
 
 
-def working_directory(rest: str, caller: Caller) -> str:
-    """Return the working directory."""
+def pwd(rest: str, caller: Caller) -> str:
     return os.getcwd()
 
 
-COMMANDS = {
-    "who": who,
-    "who_ls": who_list,
-    "whos": whos,
-    "lsmagic": magics,
-    "env": environment,
-    "set_env": environment,
-    "history": history,
-    "hist": history,
-    "pwd": working_directory,
-}
+set_env, hist = env, history

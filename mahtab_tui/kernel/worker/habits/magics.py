@@ -30,6 +30,7 @@ SUMMARIES = {
 
 _WHOLE_CELL = frozenset(("time", "timeit", "capture", "bash", "sh", "writefile"))
 _WHOLE_CELL_ONLY = frozenset(("capture", "bash", "sh", "writefile"))
+# A command is the function of its name in its module.
 _MODULES = {
     "timing": ("time", "timeit"),
     "capturing": ("capture",),
@@ -64,8 +65,7 @@ def run(command: str, rest: str, caller: Caller) -> Any:
     name = command.lstrip("%")
     if name not in _MODULE_OF or name not in (_WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY):
         raise UnknownMagicError(f"There is no %{command}. There is:\n" + "\n".join(f"  {summary}" for summary in SUMMARIES.values()))
-    module = late_import(f"{__package__}.{_MODULE_OF[name]}")
-    work: Callable[[str, Caller], Any] = module.COMMANDS[name]
+    work: Callable[[str, Caller], Any] = getattr(late_import(f"{__package__}.{_MODULE_OF[name]}"), name)
     return work(rest, caller)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 from .magics import Caller
 
@@ -34,4 +34,4 @@ def _say(name: str) -> Callable[[str, Caller], None]:
     return say
 
 
-COMMANDS: dict[str, Callable[[str, Caller], Any]] = {name: _say(name) for name in _INSTEAD}
+globals().update({name: _say(name) for name in _INSTEAD})

@@ -15,9 +15,6 @@ class CellHistory:
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
         self.outputs: dict[int, Any] = {}
-
-    def install(self) -> None:
-        """Put the names into builtins."""
         builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
 
     def entered(self, cell: int, source: str) -> None:

@@ -21,7 +21,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """Runs pip as ``python -m pip`` does, but imports nothing from the working directory. (``-P`` needs Python 3.11.)"""
 
 
-def run_file(rest: str, caller: Caller) -> None:
+def run(rest: str, caller: Caller) -> None:
     """Run a script as `__main__`, and copy its names into the namespace, even if it fails."""
     words = late_import("shlex").split(rest)
     if not words:
@@ -43,13 +43,13 @@ def run_file(rest: str, caller: Caller) -> None:
         caller.namespace.update((name, value) for name, value in own.items() if not (name.startswith("__") and name.endswith("__")))
 
 
-def change_directory(rest: str, caller: Caller) -> None:
+def cd(rest: str, caller: Caller) -> None:
     """Change the working directory, by default to the home folder."""
     os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
     print(os.getcwd())
 
 
-def run_pip(rest: str, caller: Caller) -> None:
+def pip(rest: str, caller: Caller) -> None:
     """Run pip for this interpreter's environment, or uv if it has no pip."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
     command = [sys.executable, "-c", PIP, *words]
@@ -75,18 +75,19 @@ def debug(rest: str, caller: Caller) -> None:
     late_import(f"{__package__[: -len('.habits')]}.console").post_mortem(traceback)
 
 
-def list_folder(rest: str, caller: Caller) -> None:
-    """Run ls."""
+def ls(rest: str, caller: Caller) -> None:
     builtins.__dict__[SHELL](f"ls {rest}", caller.namespace)
 
 
-def run_script(rest: str, caller: Caller) -> None:
-    """Run a shell script."""
+def bash(rest: str, caller: Caller) -> None:
     if code := late_import("subprocess").call(["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]):
         print(f"exit code {code}")
 
 
-def write_file(rest: str, caller: Caller) -> None:
+sh = bash
+
+
+def writefile(rest: str, caller: Caller) -> None:
     """Write the lines after the first to the file that it names; -a appends them."""
     first, _, text = rest.partition("\n")
     words = late_import("shlex").split(first)
@@ -98,15 +99,3 @@ def write_file(rest: str, caller: Caller) -> None:
     with open(path, "a" if adds else "w", encoding="utf-8") as file:
         file.write(text if text.endswith("\n") else text + "\n")
     print(f"{'added to' if adds and existed else 'replaced' if existed else 'wrote'} {paths[0]}")
-
-
-COMMANDS = {
-    "run": run_file,
-    "cd": change_directory,
-    "pip": run_pip,
-    "debug": debug,
-    "ls": list_folder,
-    "bash": run_script,
-    "sh": run_script,
-    "writefile": write_file,
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import time
+from time import perf_counter, process_time
 from typing import Any
 
 from ..stdlib import late_import
@@ -13,18 +13,18 @@ from .magics import Caller
 _NAME = "<%time>"
 
 
-def run_once(source: str, caller: Caller) -> Any:
+def time(source: str, caller: Caller) -> Any:
     """Run code, which may await, print how long it took, and return the value of its last expression."""
     run = compiled(source, _NAME, caller)
-    wall, processor = time.perf_counter(), time.process_time()
+    wall, processor = perf_counter(), process_time()
     try:
         return run()
     finally:
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+        wall, processor = perf_counter() - wall, process_time() - processor
         print(f"took {duration(wall)} (processor: {duration(processor)})")
 
 
-def run_often(source: str, caller: Caller) -> None:
+def timeit(source: str, caller: Caller) -> None:
     """Run code many times and print how long one run takes."""
     loops, repeats, code = _options(source)
     timer = late_import("timeit").Timer(code, globals=caller.namespace)
@@ -60,6 +60,3 @@ def duration(seconds: float) -> str:
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
-
-
-COMMANDS = {"time": run_once, "timeit": run_often}

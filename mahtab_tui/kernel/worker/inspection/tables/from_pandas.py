@@ -1,4 +1,4 @@
-"""pandas tables."""
+"""pandas tables, and their categorical columns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...own import is_index, is_own_type
-from ..cells import ZONES, key_text
-from ..pace import LookError
+from ..cells import ZONES, cell_text, key_text
+from ..conditions import Condition
+from ..pace import LookError, Pace
 from .arrow import ArrowColumn
-from .categories import CategoryColumn
-from .column import Column, Table
+from .column import DISTINCT, Column, Statistics, Table, as_slice, top_values
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 
@@ -76,3 +76,42 @@ def column_of(series: Any) -> Column:
         values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0)
         return NumberColumn(values, str(dtype), missing)
     return ObjectColumn(series.array, str(dtype))
+
+
+class CategoryColumn:
+    """A Categorical, sorted in the order of its categories."""
+
+    right = False
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self._codes = values.codes
+        self.type = "category"
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        codes = self._codes[as_slice(rows)].tolist()
+        categories = self._values.categories
+        known = {code: cell_text(categories[code]) for code in set(codes) if code >= 0}
+        return [known.get(code) for code in codes]
+
+    def value(self, row: int) -> Any:
+        return self._values[row]
+
+    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+        return NumberColumn(self._codes, missing=self._codes < 0).order(descending, among, pace)
+
+    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+        if condition.op in ("missing", "present"):
+            return NumberColumn(self._codes, missing=self._codes < 0).matching(condition, pace)
+        fitting = ObjectColumn(self._values.categories).matching(condition, pace)
+        numpy = sys.modules["numpy"]
+        found: Sequence[int] = numpy.flatnonzero(numpy.isin(self._codes, list(fitting)))
+        return found
+
+    def statistics(self, pace: Pace) -> Statistics:
+        missing = int((self._codes < 0).sum())
+        counts = sys.modules["numpy"].bincount(self._codes[self._codes >= 0], minlength=1)
+        categories, used = self._values.categories, counts.nonzero()[0].tolist()
+        if len(used) > DISTINCT:
+            return Statistics(missing)
+        return Statistics(missing, top=top_values((cell_text(categories[code]) or "", int(counts[code])) for code in used))

@@ -24,7 +24,7 @@ def table_of(value: Any) -> Table | None:
 
         return ArrowTable(value)
     if is_one_of(value, "numpy", "ndarray") and value.ndim in (1, 2):
-        from .matrix import MatrixTable
+        from .numbers import MatrixTable
 
         return MatrixTable(value)
     from .records import record_table
