@@ -148,9 +148,7 @@ def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
         if not encoding:
             return data.decode("latin-1"), (f"{what} are not valid UTF-8, and were read as Latin-1.",)
         text = data.decode(encoding, "replace")
-        name = encoding.upper()
-        name = name[:-4] if name.endswith("-SIG") else name
-        return text, (f"{what} are not valid {name}; characters replaced: {text.count(chr(0xFFFD)):,}.",)
+        return text, (f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",)
 
 
 def _path(path: Path) -> ContextText:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from ..marks import bound_names
 from ..statics import is_module, own_dict
 from .candidates import Candidate, fixed
 from .describing import doc_line, named
@@ -105,8 +106,6 @@ def _names_in_source(module: str) -> list[str]:
 
 def _top_level(path: str) -> list[str]:
     """Return the names that a source file binds at its top level."""
-    from ..marks import bound_names
-
     try:
         if os.path.getsize(path) > LARGEST:
             return []

@@ -31,6 +31,8 @@ class Child(NamedTuple):
     label: str
     value: Any
     """`MISSING` for a property, since getting it would run code."""
+    key: Any = None
+    """Of an item of a dict."""
 
 
 def base_of(value: object) -> type | None:
@@ -64,17 +66,6 @@ def child_at(value: object, position: int) -> Child:
     if not found:
         raise LookError("This item no longer exists.")
     return found[0]
-
-
-def key_at(value: object, position: int) -> Any:
-    """Return a dict's key. Raises `LookError` if the dict has changed."""
-    try:
-        found = _entries(value, position, position + 1)
-    except RuntimeError:
-        found = []
-    if not found:
-        raise LookError("This item no longer exists.")
-    return found[0][0]
 
 
 def all_attributes(value: object) -> list[Child]:
@@ -126,7 +117,7 @@ def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
             yield Child(["item", place], str(place), value.start + place * value.step)
     elif base is dict:
         for place, (key, item) in enumerate(_entries(value, start, stop), start):
-            yield Child(["item", place], key_label(key), item)
+            yield Child(["item", place], key_label(key), item, key)
     else:
         for place, item in enumerate(islice(iterate(value), start, stop), start):
             yield Child(["item", place], str(place), item)

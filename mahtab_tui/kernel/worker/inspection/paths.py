@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ..own import as_own
 from ..statics import MISSING, Classes
 from .arrays import sliced
-from .children import base_of, child_at, key_at, stored
+from .children import base_of, child_at, stored
 from .frames import locals_of
 from .pace import LookError
 from .tables.known import table_of
@@ -79,8 +79,8 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
                 raise LookError("This value is no longer kept; open it again.")
             found, expression = held[rest[0]]
         elif kind == "item":
-            found = child_at(value, rest[0]).value
-            expression = _item(expression, value, rest[0])
+            child = child_at(value, rest[0])
+            found, expression = child.value, _item(expression, value, rest[0], child.key)
         elif kind == "attribute":
             found = stored(value, rest[0])
             if found is MISSING:
@@ -103,12 +103,11 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
     return ResolvedPath(objects, expression, [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others])
 
 
-def _item(expression: str, value: Any, position: int) -> str:
+def _item(expression: str, value: Any, position: int, key: Any) -> str:
     base = base_of(value)
     if not expression:
         return ""
     if base is dict:
-        key = key_at(value, position)
         return f"{expression}[{key!r}]" if _can_be_written(key) else ""
     return f"{expression}[{position}]" if base in _BY_POSITION else ""
 

@@ -45,11 +45,14 @@ def base_of(value: object) -> Any:
 
 def part(value: Any, start: int, end: int) -> Any:
     """Return a part of a text, or of bytes as `bytes`."""
+    return _slice(value, start, min(end, start + MOST))
+
+
+def _slice(value: Any, start: int, end: int) -> Any:
     base = base_of(value)
-    place = slice(start, min(end, start + MOST))
     if base is memoryview:
-        return bytes(_octets(value)[place])
-    found = base.__getitem__(value, place)
+        return bytes(_octets(value)[start:end])
+    found = base.__getitem__(value, slice(start, end))
     return found if base is str else bytes(found)
 
 
@@ -72,17 +75,12 @@ def find(value: Any, words: str, start: int, backwards: bool, pace: Pace) -> lis
     """Find the next or previous occurrence of words, wrapping around. Words without capitals match any case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     size = length(value)
-    pattern: Any
-    if base_of(value) is str:
-        pattern = re.compile(re.escape(words), flags)
-        span = len(words)
-    else:
-        wanted = bytes_of(words)
-        pattern, span = re.compile(re.escape(wanted), flags), len(wanted)
+    wanted: Any = words if base_of(value) is str else bytes_of(words)
+    pattern: Any = re.compile(re.escape(wanted), flags)
     for first, last in _backwards(start, size) if backwards else _forwards(start, size):
         pace.check()
         found = None
-        for matched in pattern.finditer(_search_part(value, first, min(last + span, size))):
+        for matched in pattern.finditer(_slice(value, first, min(last + len(wanted), size))):
             if first + matched.start() >= last:
                 break
             found = matched
@@ -101,18 +99,6 @@ def bytes_of(words: str) -> bytes:
         except ValueError:
             raise LookError(f"{words} is not valid hex: write two digits for each byte.") from None
     return words.encode("utf-8", "replace")
-
-
-def _search_part(value: Any, first: int, last: int) -> Any:
-    if base_of(value) is str:
-        return str.__getitem__(value, slice(first, last))
-    found = b""
-    while len(found) < last - first:
-        piece = part(value, first + len(found), last)
-        if not piece:
-            break
-        found += piece
-    return found
 
 
 def _forwards(start: int, size: int) -> Iterator[tuple[int, int]]:

@@ -29,12 +29,12 @@ class Values(Protocol):
 class ObjectColumn:
     """A column of arbitrary objects."""
 
-    def __init__(self, values: Values, type: str = "object") -> None:
+    def __init__(self, values: Values, kind: str = "object") -> None:
         self._values = values
-        self.type = type
+        self.type = kind
         sample = [values[row] for row in range(min(100, len(values)))]
         known = [value for value in sample if cell_text(value) is not None]
-        self.right = bool(known) and all(_is_number(value) for value in known)
+        self.right = bool(known) and all(type(value) in _NUMBERS for value in known)
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         return [cell_text(self._values[row]) for row in rows]
@@ -65,11 +65,7 @@ class ObjectColumn:
 
     def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
         fits = _fits(condition)
-        found = []
-        for row, value in self._each(pace):
-            if fits(value):
-                found.append(row)
-        return found
+        return [row for row, value in self._each(pace) if fits(value)]
 
     def statistics(self, pace: Pace) -> Statistics:
         missing, low, high, total, numbers = 0, None, None, 0.0, []
@@ -102,10 +98,6 @@ class ObjectColumn:
             if row % _CHECK_EVERY == 0:
                 pace.check()
             yield row, self._values[row]
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in _NUMBERS
 
 
 def _key(value: Any) -> tuple[int, Any] | None:
@@ -146,10 +138,7 @@ def _fits(condition: Condition) -> Any:
 
 
 def _whole(value: Any) -> str:
-    if type(value) is str:
-        return value
-    text = cell_text(value)
-    return "" if text is None else text
+    return value if type(value) is str else cell_text(value) or ""
 
 
 def _bars(numbers: Sequence[Any], low: float, high: float) -> Sequence[int]:
