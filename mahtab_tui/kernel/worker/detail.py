@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import linecache
+import sys
 import types
 from typing import Any
 
-from .class_source import class_source
 from .limited_repr import limited_repr
 from .limits import TimeLimitError, within
 from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
-from .statics import class_dict, is_class, mro_of, named, own_dict, unwrapped
+from .statics import class_dict, is_class, is_module, mro_of, named, own_dict, unwrapped
 from .summary import kind_of, one_line, size_of, type_name
 
 SECONDS = 2.0
 """Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
 ATTRIBUTES = 500
+_SEARCHED = 1_000_000
+"""Characters of a file: longer ones are not searched for a class."""
 
 
 def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def doc_of_any(value: Any) -> str:
 def source_of(value: Any) -> tuple[str, str]:
     """Return source and "file:line" of a function or class, if known. No code of metaclasses or wrapped objects runs."""
     if is_class(value):
-        source, file, number = class_source(value)
+        source, file, number = _class_source(value)
         return source, f"{file}:{number}" if file else ""
     code = _code_of(value)
     if code is None:
@@ -112,3 +116,45 @@ def _code_of(value: Any) -> types.CodeType | None:
         value = value.__func__
     function = unwrapped(value)
     return None if function is None else function.__code__
+
+
+def _class_source(cls: Any) -> tuple[str, str, int]:
+    """Return source, file and line, found by the class's name and its functions; empty if unknown."""
+    file = _file(cls)
+    lines = linecache.getlines(file) if file else []
+    text = "".join(lines)
+    if not text or len(text) > _SEARCHED:
+        return "", "", 0
+    found = _definition(text, type.__dict__["__qualname__"].__get__(cls).split("."))
+    if found is None:
+        return "", "", 0
+    first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
+    return "".join(lines[first - 1 : found.end_lineno]), file, first
+
+
+def _file(cls: Any) -> str:
+    """Return the file of one of the class's functions, or of its module."""
+    names = class_dict(cls)
+    module = names.get("__module__")
+    for item in list(names.values()):
+        function = item.fget if type(item) is property else item.__func__ if type(item) is staticmethod or type(item) is classmethod else item
+        if type(function) is types.FunctionType and function.__module__ == module:
+            return function.__code__.co_filename
+    loaded = sys.modules.get(module) if type(module) is str else None
+    file = own_dict(loaded).get("__file__") if is_module(loaded) else None
+    return file if type(file) is str else ""
+
+
+def _definition(text: str, way: list[str]) -> ast.ClassDef | None:
+    try:
+        node: ast.AST = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for name in way:
+        inside = [child for child in ast.walk(node) if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and child.name == name]
+        if name == "<locals>":
+            continue
+        if not inside:
+            return None
+        node = inside[-1]
+    return node if isinstance(node, ast.ClassDef) else None

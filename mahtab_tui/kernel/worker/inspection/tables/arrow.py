@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
-from ..conditions import Condition
 from ..pace import LookError, Pace
-from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, Column, Statistics, Table, not_comparable, top_values
+from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, Column, Condition, Statistics, Table, not_comparable, top_values
 
 _COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 

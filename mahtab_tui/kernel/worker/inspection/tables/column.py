@@ -1,11 +1,12 @@
-"""The interfaces of tables and columns."""
+"""The interfaces of tables and columns, and conditions on their values, as the user types them."""
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ..conditions import Condition
 from ..pace import LookError, Pace
 
 LOOKED_AT = 200
@@ -46,6 +47,43 @@ def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
         return (f"all {len(counted):,} differ",)
     common = sorted(counted, key=lambda each: -each[1])[:TOP]
     return [f"{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'} ×{count:,}" for text, count in common]
+
+
+_CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
+
+_COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "contains": operator.eq,
+}
+
+
+class Condition(NamedTuple):
+    """A condition on the values of a column. Missing values match only ``missing``."""
+
+    op: str
+    """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
+    operand: str = ""
+
+
+def parse(text: str) -> Condition:
+    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text that values must contain."""
+    word = text.strip().lower()
+    if word in ("missing", "present"):
+        return Condition(word)
+    matched = _CONDITION.fullmatch(text)
+    if matched is None:
+        return Condition("contains", text.strip())
+    return Condition({"=": "=="}.get(matched[1], matched[1]), matched[2].strip())
+
+
+def compare(values: Any, op: str, operand: Any) -> Any:
+    """Compare a value or a library's array with an operand; without texts, ``contains`` means ``==``."""
+    return _COMPARISONS[op](values, operand)
 
 
 class Column(Protocol):

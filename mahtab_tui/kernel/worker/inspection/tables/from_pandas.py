@@ -8,10 +8,9 @@ from typing import Any
 
 from ...own import is_index, is_own_type
 from ..cells import ZONES, cell_text, key_text
-from ..conditions import Condition
 from ..pace import LookError, Pace
 from .arrow import ArrowColumn
-from .column import DISTINCT, Column, Statistics, Table, as_slice, top_values
+from .column import DISTINCT, Column, Condition, Statistics, Table, as_slice, top_values
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
-from ..conditions import Condition, compare
 from ..pace import LookError, Pace
-from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, TOP, Column, Statistics, Table, not_comparable, top_values
+from .column import BARS, BOOLEANS, DISTINCT, LOOKED_AT, SAMPLE, TOP, Column, Condition, Statistics, Table, compare, not_comparable, top_values
 from .objects import ObjectColumn
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
-from ..conditions import Condition, compare
 from ..pace import LookError, Pace
-from .column import BARS, BOOLEANS, LOOKED_AT, SAMPLE, Column, Statistics, Table, as_slice, not_comparable
+from .column import BARS, BOOLEANS, LOOKED_AT, SAMPLE, Column, Condition, Statistics, Table, as_slice, compare, not_comparable
 from .objects import ObjectColumn
 
 _MANY = 1_000_000

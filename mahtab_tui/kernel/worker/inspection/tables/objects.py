@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 from ...statics import Classes
 from ..cells import cell_text, number_text
-from ..conditions import Condition, compare
 from ..pace import Pace
-from .column import BARS, DISTINCT, SAMPLE, Statistics, top_values
+from .column import BARS, DISTINCT, SAMPLE, Condition, Statistics, compare, top_values
 
 _CHUNK = 20_000
 """Objects that are sorted in one step, during which no other thread runs."""

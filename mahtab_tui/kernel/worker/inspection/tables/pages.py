@@ -8,9 +8,8 @@ from typing import Any, Optional
 
 from ...own import as_own
 from ...statics import is_one_of
-from ..conditions import parse
 from ..pace import LookError, Pace
-from .column import Table
+from .column import Table, parse
 from .known import table_of
 
 Sort = Optional[Sequence[Any]]
