@@ -52,8 +52,7 @@ def create(name: str, content: str) -> None:
     Raises FileExistsError.
     Example: create("notes/plan.md", "# Plan\\n").
     """
-    folder = os.path.dirname(os.path.abspath(name))
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
     try:
         with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(content)

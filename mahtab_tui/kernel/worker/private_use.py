@@ -86,13 +86,9 @@ def _mentioned(tree: ast.AST) -> Iterator[str]:
                 yield from _NAME.findall(node.value if isinstance(node.value, str) else node.value.decode("latin-1"))
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
         elif isinstance(node, ast.alias):
             yield from (node.name.partition(".")[0], node.asname or "")
-        elif isinstance(node, ast.ExceptHandler):
-            yield node.name or ""
-        elif type(node).__name__ in _MATCHES:
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)) or type(node).__name__ in _MATCHES:
             yield getattr(node, "name", None) or ""
 
 

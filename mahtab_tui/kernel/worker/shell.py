@@ -45,8 +45,7 @@ def _git_needs_terminal(words: list[str]) -> bool:
     command = next((word for word in words if not word.startswith("-")), "")
     options = set(words)
     if command == "commit":
-        has_message = any(word.startswith(("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")) for word in words)
-        return not has_message
+        return not any(word.startswith(("-m", "-am", "-F", "--message", "--file", "--no-edit", "-C", "--fixup")) for word in words)
     if command == "rebase":
         return bool(options & {"-i", "--interactive"})
     if command in ("add", "checkout", "restore", "reset", "stash"):

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..habits.magics import SUMMARIES
-from ..statics import attributes, is_module, loaded
+from ..statics import MISSING, attributes, is_module, loaded
 from .candidates import Candidate, fixed, ranked
 from .describing import named
 from .modules import member_names, module_members, module_names
 from .place import CompletionPoint, place_at
-from .resolve import Instance, UnresolvedError, resolve
+from .resolve import Instance, resolve
 from .signatures import function_of, parameters
 from .subscripts import columns_of, keys_of, literal
 from .tokens import tokenize
@@ -58,7 +58,7 @@ def _candidates(namespace: dict[str, Any], place: CompletionPoint, code: str) ->
         if place.argument:
             yield from _arguments(namespace, place.call)
         if place.target:
-            for key in _keys(namespace, place.target):
+            for key in keys_of(resolve(place.target, namespace)):
                 yield key if key.text is None else key._replace(label=repr(key.text), text=repr(key.text))
         yield from _names(namespace, place, code)
 
@@ -87,9 +87,8 @@ def _words(code: str, place: CompletionPoint) -> set[str]:
 
 
 def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
-    try:
-        value = resolve(target, namespace)
-    except UnresolvedError:
+    value = resolve(target, namespace)
+    if value is MISSING:
         return
     if type(value) is loaded(_SERVERS, "Server"):
         value.load_soon()
@@ -105,28 +104,18 @@ def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
 
 
 def _arguments(namespace: dict[str, Any], call: str) -> Iterator[Candidate]:
-    try:
-        function, bound = function_of(resolve(call, namespace))
-    except UnresolvedError:
-        return
+    function, bound = function_of(resolve(call, namespace))
     for parameter in parameters(function, bound) if function is not None else ():
         if parameter.keyword:
             yield Candidate(f"{parameter.name}=", fixed("argument", parameter.text), order=0)
 
 
-def _keys(namespace: dict[str, Any], target: str) -> list[Candidate]:
-    try:
-        value = resolve(target, namespace)
-    except UnresolvedError:
-        return []
-    return keys_of(value)
-
-
 def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
     """Complete keys or columns if the string may be one, otherwise files."""
-    keys = [key for key in _keys(namespace, place.target) if key.text is not None] if place.target else []
+    keys = [key for key in keys_of(resolve(place.target, namespace)) if key.text is not None] if place.target else []
     if not keys and place.call:
-        keys = _columns_of_call(namespace, place.call)
+        holder, dot, _ = place.call.rpartition(".")  # of a table whose method is called, as in `df.groupby("`
+        keys = [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []
     if keys:
         after = code[cursor:]
         found = _listing((key._replace(text=literal(key.label, place.quote, after)) for key in keys), place.stem, place.start)
@@ -136,15 +125,6 @@ def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cur
         return {"start": place.start, "items": [], "more": 0}
     folder, name = _split(place.stem)
     return _listing(_files(place.stem), name, place.start + len(folder))
-
-
-def _columns_of_call(namespace: dict[str, Any], call: str) -> list[Candidate]:
-    """Return the columns of a table whose method is called, as in ``df.groupby("``."""
-    holder, dot, _ = call.rpartition(".")
-    try:
-        return [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []
-    except UnresolvedError:
-        return []
 
 
 def _split(stem: str) -> tuple[str, str]:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from ..detail import doc_of_any, source_of
 from ..secret_names import summary_of
-from ..statics import Classes, class_dict, is_class
+from ..statics import MISSING, Classes, class_dict, is_class
 from ..summary import kind_of, one_line, type_name
 from .place import call_at
-from .resolve import Instance, UnresolvedError, resolve
+from .resolve import Instance, resolve
 from .signatures import annotated, annotations_of, function_of, parameters
 
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
@@ -37,10 +37,8 @@ class Explanation(NamedTuple):
 def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:
     """Explain the function whose call encloses the cursor, or the expression at the cursor; None if unknown."""
     expression = call_at(code, cursor)
-    try:
-        return explain(resolve(expression, namespace), expression) if expression else None
-    except UnresolvedError:
-        return None
+    value = resolve(expression, namespace) if expression else MISSING
+    return None if value is MISSING else explain(value, expression)
 
 
 def explain(value: Any, expression: str, with_source: bool = False) -> Explanation:

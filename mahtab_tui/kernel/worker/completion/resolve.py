@@ -15,7 +15,7 @@ from .subscripts import columns_of
 _SEQUENCES = Classes(list, tuple)
 
 
-class UnresolvedError(Exception):
+class _UnresolvedError(Exception):
     """The value of the expression is unknown."""
 
 
@@ -35,17 +35,17 @@ _DISPLAYS: dict[type, type] = {
 
 
 def resolve(expression: str, namespace: dict[str, Any]) -> Any:
-    """Return the value of an expression, or an `Instance`. Raises `UnresolvedError`."""
+    """Return the value of an expression, an `Instance`, or `MISSING` if it is unknown."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(f"({expression}\n)", mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise UnresolvedError from None
+        return MISSING
     try:
         return _value(tree.body, namespace)
-    except RecursionError:
-        raise UnresolvedError from None
+    except (_UnresolvedError, RecursionError):
+        return MISSING
 
 
 def _value(node: ast.expr, namespace: dict[str, Any]) -> Any:
@@ -62,7 +62,7 @@ def _value(node: ast.expr, namespace: dict[str, Any]) -> Any:
         return _result(_value(node.func, namespace))
     if type(node) in _DISPLAYS:
         return Instance(_DISPLAYS[type(node)])
-    raise UnresolvedError
+    raise _UnresolvedError
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -81,26 +81,26 @@ def _attribute(value: Any, name: str) -> Any:
     if type(found) is property:
         return _result(found.fget)
     if type(found) in SLOTS:
-        raise UnresolvedError
+        raise _UnresolvedError
     return _known(found)
 
 
 def _item(value: Any, key: ast.expr) -> Any:
     if type(value) is Instance or not isinstance(key, ast.Constant):
-        raise UnresolvedError
+        raise _UnresolvedError
     if type(value) is dict:
         try:
             return _known(value.get(key.value, MISSING))
         except Exception:  # raised by the `__eq__` of a key
-            raise UnresolvedError from None
+            raise _UnresolvedError from None
     if type(value) in _SEQUENCES and type(key.value) is int:
         try:
             return value[key.value]
         except IndexError:
-            raise UnresolvedError from None
+            raise _UnresolvedError from None
     if type(value) is loaded("pandas", "DataFrame") and type(key.value) is str:
         return Instance(_known(loaded("pandas", "Series")))
-    raise UnresolvedError
+    raise _UnresolvedError
 
 
 def _result(value: Any) -> Any:
@@ -110,16 +110,16 @@ def _result(value: Any) -> Any:
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) is not types.FunctionType:
-        raise UnresolvedError
+        raise _UnresolvedError
     annotation = annotations_of(value).get("return")
     if type(annotation) is str:
         annotation = value.__globals__.get(annotation, builtins.__dict__.get(annotation))
     if annotation is None or not is_class(annotation):
-        raise UnresolvedError
+        raise _UnresolvedError
     return Instance(annotation)
 
 
 def _known(found: Any) -> Any:
     if found is MISSING:
-        raise UnresolvedError
+        raise _UnresolvedError
     return found
