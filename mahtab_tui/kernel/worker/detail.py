@@ -9,8 +9,7 @@ import sys
 import types
 from typing import Any
 
-from .limited_repr import limited_repr
-from .limits import TimeLimitError, within
+from .limits import TimeLimitError, limited_repr, within
 from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
 from .statics import class_dict, is_class, is_module, mro_of, named, own_dict, unwrapped

@@ -1,4 +1,4 @@
-"""Runs an object's code with a time limit."""
+"""Runs an object's code with a time limit, and makes representations of limited size, however big the object is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Callable
 
 GRACE = 0.2
 """Seconds that a thread gets to stop."""
+_BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})"), dict: ("{", "}")}
+_DEPTH = 50
 
 
 class TimeLimitError(Exception):
@@ -42,3 +44,57 @@ def within(seconds: float, work: Callable[[], Any]) -> Any:
     if failure is not None:
         raise failure
     return result
+
+
+class _LimitReached(Exception):
+    """The limit has been reached."""
+
+
+class _Writer:
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self.pieces: list[str] = []
+        self._open: set[int] = set()
+
+    def put(self, text: str) -> None:
+        self.pieces.append(text[: self._left])
+        self._left -= len(text)
+        if self._left < 0:
+            raise _LimitReached
+
+    def write(self, value: Any, depth: int = 0) -> None:
+        cls = type(value)
+        if cls in (str, bytes, bytearray) and len(value) > self._left:
+            # Cut before it is copied, since a representation is never shorter than its text.
+            self.put(repr(value[: self._left + 1]))
+            raise _LimitReached
+        if cls not in _BRACKETS or not value or depth > _DEPTH:
+            self.put(str.__str__(repr(value)))
+        elif id(value) in self._open:
+            self.put("…")
+        else:
+            self._open.add(id(value))
+            self._container(value, depth + 1)
+            self._open.discard(id(value))
+
+    def _container(self, value: Any, depth: int) -> None:
+        opening, closing = _BRACKETS[type(value)]
+        self.put(opening)
+        for place, item in enumerate(value):
+            if place:
+                self.put(", ")
+            self.write(item, depth)
+            if type(value) is dict:
+                self.put(": ")
+                self.write(value[item], depth)
+        self.put(("," if type(value) is tuple and len(value) == 1 else "") + closing)
+
+
+def limited_repr(value: Any, limit: int) -> tuple[str, bool]:
+    """Return the representation up to `limit` characters, and whether it was cut. Raises what a `__repr__` raises."""
+    writer = _Writer(limit)
+    try:
+        writer.write(value)
+    except _LimitReached:
+        return "".join(writer.pieces), True
+    return "".join(writer.pieces), False

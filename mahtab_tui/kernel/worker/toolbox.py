@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import shell
 from .claude_sessions import load_claude_sessions
@@ -91,23 +91,7 @@ def open_in_editor(path: str) -> None:
         print(f"{editor[0]} ended with exit code {code}")
 
 
-_FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    read,
-    edit,
-    create,
-    open_in_editor,
-    peek,
-    grep,
-    partition,
-    display,
-    table_rows,
-    ask,
-    rlm,
-    arlm,
-    private,
-    usage,
-    load_claude_sessions,
-)
+_FUNCTIONS = (read, edit, create, open_in_editor, peek, grep, partition, display, table_rows, ask, rlm, arlm, private, usage, load_claude_sessions)
 
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..habits.magics import SUMMARIES
 from ..statics import MISSING, attributes, is_module, loaded
-from .candidates import Candidate, fixed, ranked
-from .describing import named
+from .candidates import Candidate, fixed, named, ranked
 from .modules import member_names, module_members, module_names
 from .place import CompletionPoint, place_at
 from .resolve import Instance, resolve

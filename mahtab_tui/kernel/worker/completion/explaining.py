@@ -1,15 +1,17 @@
-"""Explains an object: signature, docstring, source location."""
+"""Explains an object: signature, docstring, source and its location."""
 
 from __future__ import annotations
 
+import os
 import re
 import types
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..detail import doc_of_any, source_of
 from ..secret_names import summary_of
-from ..statics import MISSING, Classes, class_dict, is_class
-from ..summary import kind_of, one_line, type_name
+from ..statics import MISSING, Classes, class_dict, is_class, is_module, name_of, own_dict
+from ..summary import kind_of, one_line, type_name, version_of
 from .place import call_at
 from .resolve import Instance, resolve
 from .signatures import annotated, annotations_of, function_of, parameters
@@ -18,6 +20,9 @@ _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter in signatures of built-in functions: ``($self, /, …``."""
 
 
+_WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
+_LONGEST = 400_000
+"""Characters of a source or docstring that are shown."""
 _BUILT_IN = Classes(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 
 
@@ -75,3 +80,43 @@ def _builtin_signature(value: Any, name: str) -> str:
     if kind_of(value) in ("function", "class"):
         return f"{name}(…)"
     return one_line(f"{name}: {type_name(value)}  {summary_of(name, value)}".rstrip(), 200)
+
+
+def source(value: Any, expression: str) -> dict[str, Any]:
+    """Return signature, docstring, location and source; of a module, its version instead of a signature."""
+    if is_module(value):
+        return _module(value)
+    found = explain(value, _name(value) or expression, with_source=True)
+    place, _, number = found.where.rpartition(":")
+    line = int(number) if number.isdigit() else 1
+    return {
+        "signature": found.signature[:_LONGEST],
+        "doc": found.doc[:_LONGEST],
+        "where": found.where if place else "",
+        "line": line,
+        "source": found.source[:_LONGEST],
+    }
+
+
+def _name(value: Any) -> str:
+    if type(value) is types.MethodType:
+        value = value.__func__
+    if is_class(value):
+        return one_line(name_of(value))
+    return one_line(value.__name__) if type(value) in _WITH_NAMES else ""
+
+
+def _module(value: Any) -> dict[str, Any]:
+    names = own_dict(value)
+    file, version, doc = names.get("__file__"), version_of(names), names.get("__doc__")
+    text = ""
+    if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # a pipe could block for ever
+        with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
+            text = opened.read(_LONGEST)
+    return {
+        "signature": f"version {version}" if version else "",
+        "doc": doc[:_LONGEST] if type(doc) is str else "",
+        "where": file if type(file) is str else "built in",
+        "line": 1,
+        "source": text,
+    }

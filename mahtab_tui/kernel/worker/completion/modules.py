@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from ..marks import bound_names
 from ..statics import is_module, own_dict
-from .candidates import Candidate, fixed
-from .describing import doc_line, named
+from ..variables import bound_names
+from .candidates import Candidate, doc_line, fixed, named
 
 LARGEST = 2_000_000
 """Larger source files (in bytes) are not searched for names."""

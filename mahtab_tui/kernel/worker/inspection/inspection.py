@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..limited_repr import limited_repr
-from ..limits import TimeLimitError, within
+from ..completion.explaining import source
+from ..limits import TimeLimitError, limited_repr, within
 from ..own import as_own
 from ..statics import module_of
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
-from .code import source
 from .pace import AbandonedError, LookError, Pace
 from .paths import ComputedValue, ResolvedPath, follow
 from .registered import InspectorRegistry, views
