@@ -13,6 +13,8 @@ from .spans import Span, in_contexts
 if TYPE_CHECKING:
     from .contexts import NamedContext
 
+_TURN_PARTS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
+"""Where the text of an event belongs in a turn."""
 _SHOWN = 60
 """Characters of a query and of an answer in a line of a tree."""
 
@@ -125,17 +127,14 @@ def _count(name: str | None, about: Mapping[str, Any], calls: dict[str, SearchCa
 
 def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
     tag, number = event["tag"], event["attrs"].get("turn") or 0
-    if tag not in ("rlm-chat", "rlm-repl-in", "rlm-repl-out"):
+    if tag not in _TURN_PARTS:
         return
     while len(call.turns) < number:
         call.turns.append(CallTurn())
     turn = call.turns[number - 1]
-    if tag == "rlm-chat":
-        turn.words = event["text"]
-    elif tag == "rlm-repl-in":
-        turn.code = event["text"]
-    else:
-        turn.output, turn.status = event["text"], event["attrs"]["status"]
+    setattr(turn, _TURN_PARTS[tag], event["text"])
+    if tag == "rlm-repl-out":
+        turn.status = event["attrs"]["status"]
 
 
 def _short(text: str) -> str:

@@ -18,8 +18,8 @@ from .children import Child, all_attributes, children_of, count_of, described
 from .pace import AbandonedError, LookError, Pace
 from .paths import ComputedValue, ResolvedPath, follow
 from .registered import InspectorRegistry, views
+from .tables import table_of
 from .tables.column import Table
-from .tables.known import table_of
 from .tables.pages import Arrangement, headings, page
 from .views import numbers_of, views_of
 

@@ -23,7 +23,7 @@ from .arrays import sliced
 from .children import base_of, child_at, stored
 from .frames import locals_of
 from .pace import LookError
-from .tables.known import table_of
+from .tables import table_of
 
 _WRITTEN = Classes(str, bytes, type(None))
 """Keys, besides numbers, that can be written as literals."""

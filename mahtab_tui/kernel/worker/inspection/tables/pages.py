@@ -9,8 +9,8 @@ from typing import Any, Optional
 from ...own import as_own
 from ...statics import is_one_of
 from ..pace import LookError, Pace
+from . import table_of
 from .column import Table, parse
-from .known import table_of
 
 Sort = Optional[Sequence[Any]]
 """A column and whether it is descending; None for the table's own order."""
