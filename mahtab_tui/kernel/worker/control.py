@@ -19,7 +19,6 @@ from .stdlib import importing_from, late_import
 
 if TYPE_CHECKING:
     from .holding.beside import Beside
-    from .holding.staying import Staying
 
 _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 
@@ -99,6 +98,20 @@ class Channel:
         """In a forked child: the conversation with the host is the parent's."""
         os.close(self.fd)
         self.fd = -1
+
+
+class Staying(Protocol):
+    """`holding.staying.Staying`, which imports this file."""
+
+    fd: int
+
+    def wait(self) -> int | None: ...
+
+    def over(self) -> bool: ...
+
+    def serve(self) -> bool: ...
+
+    def stays(self) -> bool: ...
 
 
 class Sender(Protocol):
