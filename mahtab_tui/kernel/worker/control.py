@@ -220,8 +220,8 @@ class Control:
 
     def handle(self, frame: Frame) -> None:
         """Answer one frame, or have it answered."""
-        op = frame["op"]
         try:
+            op = frame["op"]
             if op in self._aside:
                 threading.Thread(target=self._answer_aside, args=(frame, self._aside[op]), daemon=True).start()
             elif op in self._answers:
