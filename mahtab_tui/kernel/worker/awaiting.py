@@ -66,9 +66,8 @@ class EventLoop:
         while self._loop is not None and not self._loop.is_closed():
             self._waiter = waiter = self._loop.create_future()
             try:
-                if not jobs.empty():
-                    break
-                self._loop.run_until_complete(waiter)
+                if jobs.empty():
+                    self._loop.run_until_complete(waiter)
                 break
             except BaseException as error:  # the outermost frame of a background task
                 sys.stderr.write(format_safely(error))

@@ -15,7 +15,8 @@ import time
 import types
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from .own import as_own, has_own_indexes, is_own_type
@@ -53,7 +54,13 @@ def private_use(namespace: dict[str, Any], names: Sequence[str], codes: Sequence
     values = {name: namespace[name] for name in names if name in namespace}
     objects = {id(value): name for name, value in values.items() if not _is_shared(value)}
     aliases = [name for name, value in list(namespace.items()) if type(name) is str and name not in names and id(value) in objects]
-    reach = _Reach(namespace, objects)
+
+    @lru_cache(None)
+    def reach(name: str) -> frozenset[str]:
+        """Return which of the variables are inside the object of a name."""
+        walk = _walk(namespace[name], namespace) if name in namespace else ()
+        return frozenset(objects[id(value)] for value in walk if id(value) in objects)
+
     return {"aliases": aliases, "texts": _texts(values.values()), "used": [_used(namespace, names, reach, code) for code in codes]}
 
 
@@ -92,23 +99,7 @@ def _mentioned(tree: ast.AST) -> Iterator[str]:
             yield getattr(node, "name", None) or ""
 
 
-class _Reach:
-    """Which private variables are inside the object of a name; each name is looked at once."""
-
-    def __init__(self, namespace: dict[str, Any], objects: dict[int, str]) -> None:
-        """objects: the names of private variables by the ids of their objects."""
-        self._namespace = namespace
-        self._objects = objects
-        self._known: dict[str, set[str]] = {}
-
-    def of(self, name: str) -> set[str]:
-        if name not in self._known:
-            walk = _walk(self._namespace[name], self._namespace) if name in self._namespace else ()
-            self._known[name] = {self._objects[id(value)] for value in walk if id(value) in self._objects}
-        return self._known[name]
-
-
-def _used(namespace: dict[str, Any], names: Sequence[str], reach: _Reach, code: str) -> list[str]:
+def _used(namespace: dict[str, Any], names: Sequence[str], reach: Callable[[str], frozenset[str]], code: str) -> list[str]:
     """Return the private names that code can reach: by name, through functions of the namespace, or inside other variables."""
     found = set(mentioned(code))
     for name in list(found):
@@ -118,7 +109,7 @@ def _used(namespace: dict[str, Any], names: Sequence[str], reach: _Reach, code: 
     if reaches_everything(frozenset(found)):
         return list(names)
     used = found.intersection(names)
-    return sorted(used.union(*(reach.of(name) for name in found - used)))
+    return sorted(used.union(*(reach(name) for name in found - used)))
 
 
 def _strings(code: types.CodeType) -> Iterator[str]:

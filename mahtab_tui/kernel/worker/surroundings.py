@@ -26,10 +26,6 @@ _DEEP_ENOUGH = 400
 """The lowest recursion limit that a cell may leave behind."""
 
 
-_PANDAS_WIDTH = 80
-"""Columns: the default of pandas."""
-
-
 class Stage(NamedTuple):
     """The streams before a cell, and the cell's limited output."""
 
@@ -181,7 +177,7 @@ def _fit_pandas() -> bool:
     """
     config: Any = sys.modules.get("pandas._config")
     try:
-        if config.get_option("display.width") == _PANDAS_WIDTH:
+        if config.get_option("display.width") == 80:  # its own default
             config.set_option("display.width", None)
     except (AttributeError, KeyError):  # pandas raises OptionError, a KeyError
         return False

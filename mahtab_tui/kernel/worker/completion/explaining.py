@@ -88,12 +88,11 @@ def source(value: Any, expression: str) -> dict[str, Any]:
         return _module(value)
     found = explain(value, _name(value) or expression, with_source=True)
     place, _, number = found.where.rpartition(":")
-    line = int(number) if number.isdigit() else 1
     return {
         "signature": found.signature[:_LONGEST],
         "doc": found.doc[:_LONGEST],
         "where": found.where if place else "",
-        "line": line,
+        "line": int(number) if number.isdigit() else 1,
         "source": found.source[:_LONGEST],
     }
 

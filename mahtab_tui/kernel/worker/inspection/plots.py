@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -17,10 +18,10 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     size = len(values)
+    points: list[tuple[int, float]] = []
     if size <= 2 * width:
-        xs, ys = list(range(size)), values.astype("f8").tolist()
+        points = list(enumerate(values.astype("f8").tolist()))
     else:
-        xs, ys = [], []
         edges = [size * place // width for place in range(width + 1)]
         step = max(1, size // MOST)
         for first, last in zip(edges, edges[1:]):
@@ -28,9 +29,8 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
             part = values[first:last:step].astype("f8")
             part = part[numpy.isfinite(part)]
             if part.size:
-                xs += [first, (first + last) // 2]
-                ys += [float(part.min()), float(part.max())]
-    points = [(x, y) for x, y in zip(xs, ys) if y == y and abs(y) != float("inf")]
+                points += [(first, float(part.min())), ((first + last) // 2, float(part.max()))]
+    points = [(x, y) for x, y in points if math.isfinite(y)]
     return {"kind": "line", "xs": [x for x, _ in points], "ys": [y for _, y in points]}
 
 
