@@ -1,10 +1,8 @@
 """Runs one cell in a namespace: parse, execute, show the last expression's value, tell what became of it."""
 
 from __future__ import annotations
-import __future__
 
 import ast
-import linecache
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from types import CodeType
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
+from .compiling import CO_COROUTINE, FUTURES, compile_parts, remember
 from .console import Leave
 from .habits import SIGNS, magics
 from .habits.past import CellHistory
@@ -35,11 +34,6 @@ DEPTH = 3
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type})
 """Types whose values are text and no more."""
-
-_CO_COROUTINE = 0x80
-_FUTURES = 0
-for _name in __future__.all_feature_names:
-    _FUTURES |= getattr(__future__, _name).compiler_flag
 
 Piece = tuple[str, str]
 """Kind and text: ("value", "42\\n")."""
@@ -160,7 +154,7 @@ class Executor:
             self.reloader.reload(self.namespace)
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
-        linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
+        remember(source, filename)
         self._past.entered(cell, source)
         compiled = self._compile(source, filename)
         self._compiled[-1] = compiled
@@ -193,21 +187,15 @@ class Executor:
         try:
             plain = source if SIGNS.isdisjoint(source) else late_import(f"{__package__}.habits.lines").transform(source)
             tree: ast.Module = compile(plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True)
-            statements, shown = list(tree.body), None
-            if statements and isinstance(statements[-1], ast.Expr) and not _hidden(plain, statements[-1]):
-                shown = statements.pop()
-            body = compile(ast.Module(statements, tree.type_ignores), filename, "exec", self._flags, True)
-            self._flags |= body.co_flags & _FUTURES
-            last = None
-            if isinstance(shown, ast.Expr):
-                last = compile(ast.Expression(shown.value), filename, "eval", self._flags, True)
+            body, last = compile_parts(tree, filename, self._flags, bool(tree.body) and not _hidden(plain, tree.body[-1]))
+            self._flags |= body.co_flags & FUTURES
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             raise NotCompiledError from error
         return Compiled(tree, body, last)
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self.namespace)
-        return self._loop.run(result) if code.co_flags & _CO_COROUTINE else result
+        return self._loop.run(result) if code.co_flags & CO_COROUTINE else result
 
     def _represent(self, cell: int, value: Any) -> str:
         """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_` and `Out`, as the interactive interpreters do."""
@@ -260,7 +248,7 @@ class Executor:
         return merged(changes)
 
 
-def _hidden(source: str, last: ast.Expr) -> bool:
+def _hidden(source: str, last: ast.stmt) -> bool:
     """Whether a semicolon after the last expression hides its value."""
     assert last.end_lineno is not None
     assert last.end_col_offset is not None

@@ -6,8 +6,8 @@ import contextlib
 import io
 import sys
 
+from ..compiling import compiled
 from ..stdlib import late_import
-from .compiling import compiled
 from .magics import Caller
 
 
@@ -41,7 +41,7 @@ def capture(rest: str, caller: Caller) -> None:
     unknown = set(words) - set(names) - {"--no-stdout", "--no-stderr", "--no-display"}
     if len(names) > 1 or not all(map(str.isidentifier, names)) or unknown:
         raise ValueError("%%capture takes at most one name, and --no-stdout or --no-stderr for output to be shown, as in %%capture printed")
-    run = compiled(code, "<%%capture>", caller)
+    run = compiled(code, "<%%capture>", *caller)
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         if "--no-stdout" not in words:

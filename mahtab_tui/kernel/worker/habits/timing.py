@@ -6,8 +6,8 @@ import statistics
 from time import perf_counter, process_time
 from typing import Any
 
+from ..compiling import compiled
 from ..stdlib import late_import
-from .compiling import compiled
 from .magics import Caller
 
 _NAME = "<%time>"
@@ -15,7 +15,7 @@ _NAME = "<%time>"
 
 def time(source: str, caller: Caller) -> Any:
     """Run code, which may await, print how long it took, and return the value of its last expression."""
-    run = compiled(source, _NAME, caller)
+    run = compiled(source, _NAME, *caller)
     wall, processor = perf_counter(), process_time()
     try:
         return run()
