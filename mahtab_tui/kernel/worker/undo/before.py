@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import marshal
 import time
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..listing import HIDDEN
@@ -13,7 +15,6 @@ from .graph import Graph, Limits, Node, ancestors
 from .kinds import Kinds
 from .memory import OtherProcess, Span, UnreadableMemoryError, chunks, digest
 from .part import ATOMS
-from .plain import plain_digest
 from .step import Step
 from .tables import Block
 
@@ -25,6 +26,9 @@ OTHERS = Limits(work=300, size=1_000)
 """For all other names, and the user's modules, through which it can reach objects as well."""
 BYTES = 64 * 2**20
 """Bytes of arrays that are read after a cell."""
+_CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
+_VALUES = 250_000
+"""Values of a container of plain values that is hashed, with those of all containers inside it, because its objects are too many for the walk."""
 
 
 class Inside(NamedTuple):
@@ -99,13 +103,13 @@ class Before:
         inside = frozenset(name for name, address in same.items() if address in reached)
         seen = graph.nodes.keys() & self._states.keys()
         open_names = {name for name in self.mentioned if name in same and (same[name] in unsure or same[name] not in seen)} - inside
-        compared = {name: plain_digest(named[name]) == self._plain[name] for name in open_names & self._plain.keys()}
+        compared = {name: _plain_digest(named[name]) == self._plain[name] for name in open_names & self._plain.keys()}
         return Inside(inside | {name for name, equal in compared.items() if not equal}, frozenset(open_names - compared.keys()))
 
     def _digests_of_plain(self) -> dict[str, int]:
         """Return digests of the mentioned containers of plain values."""
         until = time.thread_time() + SECONDS
-        found = {name: plain_digest(self._namespace.get(name)) for name in self.mentioned if time.thread_time() < until}
+        found = {name: _plain_digest(self._namespace.get(name)) for name in self.mentioned if time.thread_time() < until}
         return {name: number for name, number in found.items() if number is not None}
 
     def _named(self) -> dict[str, Any]:
@@ -178,3 +182,24 @@ def _digests(blocks: set[Block]) -> dict[Block, int]:
             break
         found[block] = digest(block)
     return found
+
+
+def _plain_digest(value: Any) -> int | None:
+    """Return a number for what lists, tuples and dictionaries hold, however deep; None where they hold anything but plain values, or too many. Runs no
+    code of the user's."""
+    if address_of(type(value)) not in _CONTAINERS:
+        return None
+    level, left = [value], _VALUES
+    while level:
+        left -= sum(map(len, level))
+        if left < 0:  # also of containers that hold themselves
+            return None
+        held = list(chain.from_iterable(chain.from_iterable((each, each.values()) if type(each) is dict else (each,) for each in level)))
+        types = set(map(address_of, map(type, held))) - ATOMS
+        if not types <= _CONTAINERS:
+            return None
+        level = [each for each in held if address_of(type(each)) not in ATOMS] if types else []
+    try:
+        return hash(marshal.dumps(value, 0))  # later formats tell whether a text is interned, and that may change
+    except ValueError:  # too deep
+        return None

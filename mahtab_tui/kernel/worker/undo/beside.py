@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..own import as_own
-from ..statics import address_of, descends, loaded
+from ..statics import address_of, descends, is_one_of, loaded
 from .outside import NotRestored
 from .part import Apply
 
@@ -35,19 +36,20 @@ class Beside:
         self._threads = set(_threads())
         streams = _streams() if files else []
         tensor = loaded("torch", "Tensor")
-        tables = [loaded("polars", name) for name in ("DataFrame", "Series")]
-        noted = {}
+        kinds: dict[int, str] = {}
         for value in values:
             cls = type(value)
-            if address_of(cls) not in noted:
-                noted[address_of(cls)] = any(descends(cls, base) for base in (*streams, tensor)) or any(cls is table for table in tables)
-            if not noted[address_of(cls)]:
-                continue
-            if any(cls is table for table in tables):
+            if (kind := kinds.get(address_of(cls))) is None:
+                is_file = any(descends(cls, base) for base in streams)
+                kind = (
+                    "table" if is_one_of(value, "polars", "DataFrame", "Series") else "tensor" if descends(cls, tensor) else "file" if is_file else ""
+                )
+                kinds[address_of(cls)] = kind
+            if kind == "table":
                 self._tables.append((value, value.clone()))
-            elif descends(cls, tensor):
+            elif kind == "tensor":
                 self._tensors.append((value, as_own(value).detach()))
-            else:
+            elif kind == "file":
                 self._files.append((value, _position(value)))
         self.noted = frozenset(address_of(value) for value, _ in (*self._files, *self._tables, *self._tensors))
         """The addresses of the objects."""
@@ -65,7 +67,8 @@ class Beside:
         """Return what can be put back, objects that cannot (with reasons), and threads that still run. without: tables to leave out."""
         tables = [(value, then) for value, then in self._tables if address_of(value) not in without]
         back = [found for found in (_table_back(value, then) for value, then in tables) if found is not None]
-        back += [Back(value, _set_data(value, then), _set_data(value, value.data)) for value, then in self._tensors if not _same_memory(value, then)]
+        moved = [(value, then) for value, then in self._tensors if not _same_memory(value, then)]
+        back += [Back(value, partial(setattr, value, "data", then), partial(setattr, value, "data", value.data)) for value, then in moved]
         kept = []
         for value, then in self._files:
             now = _position(value)
@@ -106,23 +109,12 @@ def _position(value: Any) -> Any:
 
 
 def _seek(value: Any, position: Any) -> Apply:
-    def apply() -> None:
-        value.seek(position)
-
-    return apply
+    return lambda: value.seek(position)
 
 
 def _same_memory(tensor: Any, then: Any) -> bool:
-    return bool(
-        tensor.data_ptr() == then.data_ptr() and tensor.shape == then.shape and tensor.stride() == then.stride() and tensor.dtype == then.dtype
-    )
-
-
-def _set_data(tensor: Any, data: Any) -> Apply:
-    def apply() -> None:
-        tensor.data = data
-
-    return apply
+    now, before = ((each.data_ptr(), each.shape, each.stride(), each.dtype) for each in (tensor, then))
+    return now == before
 
 
 def _table_back(value: Any, then: Any) -> Back | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -64,11 +65,9 @@ class Checkpoint:
         """Kill it. `gone` tells when it is gone: freeing much memory takes a while."""
         if self._fd < 0:
             return
-        try:
+        with contextlib.suppress(OSError):  # somebody else has closed it, or has waited for it
             os.close(self._fd)
             os.kill(self.pid, signal.SIGKILL)
-        except OSError:  # somebody else has closed it, or has waited for it
-            pass
         self._fd = -1
 
     def gone(self) -> bool:
@@ -80,10 +79,8 @@ class Checkpoint:
 
     def wait(self) -> None:
         """Wait until it has ended and its memory is free."""
-        try:
+        with contextlib.suppress(OSError):  # somebody else has waited for it
             os.waitpid(self.pid, 0)
-        except OSError:  # somebody else has waited for it
-            return
 
 
 def fork(answer: Answer) -> Checkpoint:
@@ -103,7 +100,7 @@ def fork(answer: Answer) -> Checkpoint:
     os.close(theirs)
     checkpoint = Checkpoint(pid, ours)
     try:
-        _read_exactly(ours, len(_READY), time.monotonic() + STARTING)
+        read_exactly(ours, len(_READY), time.monotonic() + STARTING)
     except OSError:
         checkpoint.end()
         raise
@@ -179,11 +176,8 @@ def _answer(answer: Answer, question: bytes) -> bytes:
 
 def _first_to_go() -> None:
     """Let Linux end this process before others if memory runs out."""
-    try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
-            score.write("1000")
-    except OSError:
-        return
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("1000")
 
 
 def _close_all_but(fd: int) -> None:
@@ -194,10 +188,8 @@ def _close_all_but(fd: int) -> None:
     for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
         number = int(name)
         if number > 2 and number != fd:
-            try:
+            with contextlib.suppress(OSError):
                 os.close(number)
-            except OSError:
-                continue
 
 
 # Both.
@@ -211,11 +203,12 @@ def _write(fd: int, data: bytes, until: float = float("inf")) -> None:
 
 
 def _read(fd: int, until: float = float("inf")) -> bytes:
-    (size,) = _LENGTH.unpack(_read_exactly(fd, _LENGTH.size, until))
-    return _read_exactly(fd, size, until)
+    (size,) = _LENGTH.unpack(read_exactly(fd, _LENGTH.size, until))
+    return read_exactly(fd, size, until)
 
 
-def _read_exactly(fd: int, size: int, until: float) -> bytes:
+def read_exactly(fd: int, size: int, until: float) -> bytes:
+    """Read so many bytes. Raises `TimeoutError`, `ConnectionResetError`."""
     parts = bytearray()
     while len(parts) < size:
         _wait(fd, select.POLLIN, until)

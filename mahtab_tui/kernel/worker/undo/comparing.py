@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..listing import HIDDEN, described
 from ..statics import address_of
 from .carrying import packed
-from .graph import Graph, Table, ancestors
+from .graph import Graph, ancestors, rows_of
 from .isolated import written
 from .kinds import Kinds
 from .part import ATOMS
@@ -34,7 +35,7 @@ class Survey(NamedTuple):
     """All objects as they were when the checkpoint was forked."""
 
     rows: bytes
-    """See `Table`."""
+    """See `graph.rows_of`."""
     unseen: list[str]
     """Names for which there was not enough time."""
 
@@ -77,13 +78,13 @@ class Witness:
         """Walk from the roots, beginning with the names in `first`."""
         self._roots, self._graph = roots, Graph(Kinds(self._namespace))
         unseen = walk(self._graph, roots, first)
-        return Survey(Table.of(self._graph).rows.tobytes(), unseen)
+        return Survey(rows_of(self._graph).tobytes(), unseen)
 
     def carry(self, wanted: StateRequest) -> States:
         """Return the earlier states of what differs."""
         nodes, names = self._graph.nodes, self._roots.names
-        alive = set(addresses(wanted.alive))
-        changed = set(addresses(wanted.changed))
+        alive = set(numbers(wanted.alive))
+        changed = set(numbers(wanted.changed))
         holders = self._graph.holders()
         # What holds something that is gone must be told, too: what stands at that address now is something else.
         pending = [address for address in nodes if address not in alive]
@@ -95,7 +96,7 @@ class Witness:
                     else:
                         alive.discard(holder)
                         pending.append(holder)
-        inside = self._labels(ancestors(changed | set(addresses(wanted.written)) | (nodes.keys() - alive), holders))
+        inside = self._labels(ancestors(changed | set(numbers(wanted.written)) | (nodes.keys() - alive), holders))
         states = {address: self._state(nodes[address].value) for address in changed}
         gone = {name: value for name, value in names.items() if address_of(value) in nodes and address_of(value) not in alive}
         payload, lost = self._packed(states, gone, alive, holders)
@@ -110,10 +111,7 @@ class Witness:
     ) -> tuple[bytes, list[tuple[str, str]]]:
         """Return the states as bytes, and the names that hold a state that cannot be written, with the reason."""
         things: list[tuple[Any, Any]] = [*states.items(), *gone.items()]
-
-        def write(thing: Any) -> bytes:
-            return packed(thing, alive, self._namespace)
-
+        write = partial(packed, alive=alive, namespace=self._namespace)
         whole, reasons = written(things, write)
         if whole is not None:
             return whole, []
@@ -125,7 +123,7 @@ class Witness:
         good = [thing for thing, reason in zip(things, reasons) if not reason]
         whole, _ = written(good, write)
         if whole is None:
-            return packed([], alive, self._namespace), [(name, "it could not be carried over together with the others") for name in lost]
+            return write([]), [(name, "it could not be carried over together with the others") for name in lost]
         return whole, list(lost.items())
 
     def _labels(self, reached: set[int]) -> list[str]:
@@ -152,8 +150,8 @@ def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str
     return []
 
 
-def addresses(data: bytes) -> array[int]:
-    """Unpack addresses."""
+def numbers(data: bytes) -> array[int]:
+    """Unpack numbers of eight bytes."""
     found = array("q")
     found.frombytes(data)
     return found

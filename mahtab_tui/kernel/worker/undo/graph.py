@@ -155,19 +155,12 @@ def _encoded(part: Part, values: Values, types: set[int]) -> bytes:
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
 
 
-class Table(NamedTuple):
-    """A graph as numbers that can be sent: one row for each object."""
-
-    rows: array[int]
-    """Address, address of the type, fixed, loose, address and size of its memory: six numbers each."""
-
-    @classmethod
-    def of(cls, graph: Graph) -> Table:
-        rows: array[int] = array("q")
-        for address, node in graph.nodes.items():
-            start, size = node.block or (0, 0)
-            rows.extend((address, address_of(type(node.value)), node.fixed, node.loose, start, size))
-        return cls(rows)
+def rows_of(graph: Graph) -> array[int]:
+    """Return a graph as numbers, six for each object: address, address of the type, fixed, loose, address and size of its memory."""
+    rows: array[int] = array("q")
+    for address, node in graph.nodes.items():
+        rows.extend((address, address_of(type(node.value)), node.fixed, node.loose, *(node.block or (0, 0))))
+    return rows
 
 
 def ancestors(start: Iterable[int], holders: dict[int, list[int]]) -> set[int]:

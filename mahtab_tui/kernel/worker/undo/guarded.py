@@ -59,51 +59,39 @@ def _nothing(value: Any) -> Values:
 
 
 MOVED_ON = "it has moved on, and cannot be set back"
-_GUARDED = (
-    GuardedKind(("builtins",), ("generator", "coroutine", "async_generator"), "a generator or coroutine", _generator, MOVED_ON),
-    GuardedKind(("_thread",), ("lock", "LockType"), "a lock", _called("locked"), "it was taken or released"),
-    GuardedKind(
-        ("_thread",), ("RLock",), "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was taken or released"
-    ),
-    GuardedKind(
-        ("threading",),
-        ("Thread", "Timer", "_MainThread", "_DummyThread"),
+_ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
+    ("builtins", "generator coroutine async_generator", "a generator or coroutine", _generator, MOVED_ON),
+    ("_thread", "lock LockType", "a lock", _called("locked"), "it was taken or released"),
+    ("_thread", "RLock", "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was taken or released"),
+    (
+        "threading",
+        "Thread Timer _MainThread _DummyThread",
         "a thread",
         _called("is_alive"),
         "a thread that was started or has ended cannot be set back",
     ),
-    GuardedKind(("threading",), ("Event",), "an event of threads", _called("is_set"), "it was set or cleared"),
-    GuardedKind(
-        ("threading", "_thread", "multiprocessing", "queue", "_queue"),
-        (),
+    ("threading", "Event", "an event of threads", _called("is_set"), "it was set or cleared"),
+    (
+        "threading _thread multiprocessing queue _queue",
+        "",
         "what threads or processes share",
         _nothing,
         "it is shared with other threads or processes",
     ),
-    GuardedKind(("concurrent.futures",), ("Future",), "a future", _called("done"), MOVED_ON),
-    GuardedKind(("concurrent.futures",), (), "a pool of threads or processes", _fields("_shutdown"), "it was shut down"),
-    GuardedKind(("asyncio", "_asyncio"), ("Task", "Future"), "a task", _called("done"), MOVED_ON),
-    GuardedKind(("asyncio", "_asyncio", "contextvars", "_contextvars"), (), "a part of the event loop", _nothing, "it belongs to the event loop"),
-    GuardedKind(("subprocess",), ("Popen",), "a process", _fields("returncode"), "the process has ended"),
-    GuardedKind(("socket", "_socket", "ssl", "_ssl"), (), "a connection", _nothing, "a connection cannot be set back"),
-    GuardedKind(
-        ("sqlite3", "_sqlite3"),
-        ("Connection",),
-        "a connection",
-        _fields("total_changes", "in_transaction"),
-        "what was written to the database stays",
-    ),
-    GuardedKind(("sqlite3", "_sqlite3", "duckdb", "_duckdb"), (), "a connection", _nothing, "a connection cannot be set back"),
-    GuardedKind(("io", "_io", "_pyio", "tempfile", "selectors", "mmap"), (), "an open file", _nothing, "what was written to a file stays"),
-    GuardedKind(
-        ("functools",),
-        ("_lru_cache_wrapper",),
-        "a cached function",
-        lambda value: list(_of_library(value, "cache_info")()),
-        "what it remembers stays",
-    ),
-    GuardedKind(("builtins",), ("frame", "traceback"), "a frame or traceback", _nothing, "it cannot be set back"),
+    ("concurrent.futures", "Future", "a future", _called("done"), MOVED_ON),
+    ("concurrent.futures", "", "a pool of threads or processes", _fields("_shutdown"), "it was shut down"),
+    ("asyncio _asyncio", "Task Future", "a task", _called("done"), MOVED_ON),
+    ("asyncio _asyncio contextvars _contextvars", "", "a part of the event loop", _nothing, "it belongs to the event loop"),
+    ("subprocess", "Popen", "a process", _fields("returncode"), "the process has ended"),
+    ("socket _socket ssl _ssl", "", "a connection", _nothing, "a connection cannot be set back"),
+    ("sqlite3 _sqlite3", "Connection", "a connection", _fields("total_changes", "in_transaction"), "what was written to the database stays"),
+    ("sqlite3 _sqlite3 duckdb _duckdb", "", "a connection", _nothing, "a connection cannot be set back"),
+    ("io _io _pyio tempfile selectors mmap", "", "an open file", _nothing, "what was written to a file stays"),
+    ("functools", "_lru_cache_wrapper", "a cached function", lambda value: list(_of_library(value, "cache_info")()), "what it remembers stays"),
+    ("builtins", "frame traceback", "a frame or traceback", _nothing, "it cannot be set back"),
 )
+"""Modules, names, what, sign and reason of each kind."""
+_GUARDED = [GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign, reason) for modules, names, what, sign, reason in _ROWS]
 _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Classes of `io` that are no files."""
@@ -128,14 +116,3 @@ def sign_of(cls: type, kind: GuardedKind) -> Part:
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
         return Part("sign", kind.sign, None)
     return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)
-
-
-def has_sign(kind: GuardedKind) -> bool:
-    """Return whether it is known how far its objects have got. For files, positions are noted instead of a sign."""
-    return kind.tells or "io" in kind.modules
-
-
-def reason_for(value: Any) -> str:
-    """Return why an object cannot be carried over; empty if nothing is known."""
-    kind = guarded(type(value))
-    return "" if kind is None else kind.reason

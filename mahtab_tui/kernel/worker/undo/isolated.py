@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn
 
-from .checkpoint import die_with_parent, fork_uninterrupted
-from .guarded import reason_for
+from .checkpoint import die_with_parent, fork_uninterrupted, read_exactly
+from .guarded import guarded
 
 _HEAD = struct.Struct("!BQ")
 _GOOD, _BAD = 1, 0
@@ -36,8 +36,8 @@ def written(things: Sequence[Any], write: Write) -> tuple[bytes | None, list[str
 def attempts(things: Sequence[Any], write: Write, each: float, together: float, progress: Callable[[], int] = lambda: 0) -> Iterator[bytes | str]:
     """For each thing its bytes, or why there are none.
 
-    each: seconds that a thing may take without progress, which is a number that grows. together: seconds for all of them. What `write` knows is copied when a process is forked: at the beginning, and
-    after each thing that hangs or ends the process.
+    each: seconds that a thing may take without progress, which is a number that grows. together: seconds for all of them. What `write` knows
+    is copied when a process is forked: at the beginning, and after each thing that hangs or ends the process.
     """
     until = time.monotonic() + together
     done = 0
@@ -61,12 +61,12 @@ def _run(things: Sequence[Any], write: Write, each: float, until: float, progres
         for _ in things:
             try:
                 _wait(out, each, until, progress)
-                kind, size = _HEAD.unpack(_read(out, _HEAD.size, until))
-                data = _read(out, size, until)
+                kind, size = _HEAD.unpack(read_exactly(out, _HEAD.size, until))
+                data = read_exactly(out, size, until)
             except TimeoutError:
                 yield f"writing it did not end within {each:.0f} s"
                 return
-            except EOFError:
+            except ConnectionResetError:
                 yield "writing it ended the process"
                 return
             yield data if kind == _GOOD else data.decode("utf-8", "replace")
@@ -97,9 +97,9 @@ class NotWrittenError(Exception):
 
 def refuse(value: Any) -> None:
     """Raise if an object cannot be carried over, whatever its class says."""
-    reason = reason_for(value)
-    if reason:
-        raise NotWrittenError(reason)
+    kind = guarded(type(value))
+    if kind is not None:
+        raise NotWrittenError(kind.reason)
 
 
 def _why(error: BaseException) -> str:
@@ -121,17 +121,3 @@ def _wait(fd: int, each: float, until: float, progress: Callable[[], int]) -> No
         if now == before or time.monotonic() > until:
             raise TimeoutError
         before = now
-
-
-def _read(fd: int, size: int, until: float) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
-            raise TimeoutError
-        data = os.read(fd, min(size - len(parts), 2**20))
-        if not data:
-            raise EOFError
-        parts += data
-    return bytes(parts)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+import sysconfig
 import types
 import warnings
 import weakref
 from typing import Any, ClassVar, NamedTuple
 
-from ..statics import MISSING, address_of, class_dict, descends, is_class, loaded, module_of, mro_of, own_dict
+from ..statics import MISSING, address_of, class_dict, descends, is_class, is_module, loaded, module_of, mro_of, own_dict
 from ..stdlib import late_import
 from .fixed import FixedKinds
 from .guarded import guarded, sign_of
-from .own_modules import own_modules
 from .part import ATOMS, Apply, Part, Values
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
 from .tables import special_parts
@@ -48,10 +49,6 @@ def _made_in_python(base: type) -> bool:
     return "__slots__" in class_dict(base)
 
 
-def _by_identity(cls: type) -> bool:
-    return module_of(cls).partition(".")[0] in _UNCHANGING
-
-
 REDUCED = Part("reduced", _reduced, None, costly=True)
 
 
@@ -74,6 +71,22 @@ def _put_module(module: Any, values: Values) -> Apply:
 
 
 _MODULE = Part("module", _module, _put_module)
+
+
+def _own_modules() -> dict[str, types.ModuleType]:
+    """Return the user's own modules, by name: neither in the standard library nor among installed packages, much of whose state must stay."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    foreign = tuple(os.path.join(place, "") for place in {*places, *map(os.path.realpath, places), ours} if place)
+    return {name: module for name, module in list(sys.modules.items()) if is_module(module) and _is_own_module(module, foreign)}
+
+
+def _is_own_module(module: Any, foreign: tuple[str, ...]) -> bool:
+    names = own_dict(module)
+    file = names.get("__file__")
+    if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
+        return False
+    return not os.path.abspath(file).startswith(foreign) and "site-packages" not in file and "dist-packages" not in file
 
 
 class Kind(NamedTuple):
@@ -116,7 +129,7 @@ class Kinds:
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
-        self._modules = own_modules()
+        self._modules = _own_modules()
         self._globals = {address_of(namespace), *(address_of(own_dict(module)) for module in self._modules.values())}
         self._special = tuple(special_parts())
         self._fixed = FixedKinds()
@@ -129,11 +142,10 @@ class Kinds:
         if known is None:
             if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
                 return _EACH if self._is_own(value) else _NONE
-            parts = self._parts_of(cls)
+            parts, all_told = self._parts_of(cls)
             has_memory = module_of(type(cls)) == "_ctypes" or any(part.name in ("array", "tensor") for part in parts)
-            known = self._known[address_of(cls)] = Kind(
-                parts, cls, self.is_own_class(cls), has_memory, has_memory or self._is_known(cls, parts), descends(cls, weakref.ref)
-            )
+            known = Kind(parts, cls, self._is_own_class(cls), has_memory, has_memory or all_told, descends(cls, weakref.ref))
+            self._known[address_of(cls)] = known
         return _NONE if value is self._namespace else known
 
     def parts(self, value: Any) -> tuple[Part, ...]:
@@ -141,17 +153,17 @@ class Kinds:
         kind = self.kind(value)
         if kind is not _EACH:
             return kind.parts
-        return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._parts_of(types.FunctionType)
+        return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._parts_of(types.FunctionType)[0]
 
     def _is_own(self, value: Any) -> bool:
         """Whether a class, a module or a function is the user's; a function that has variables of others inside counts, too."""
         if is_class(value):
-            return self.is_own_class(value)
+            return self._is_own_class(value)
         if type(value) is types.ModuleType:
             return address_of(own_dict(value)) in self._globals
         return address_of(value.__globals__) in self._globals or value.__closure__ is not None
 
-    def is_own_class(self, cls: Any) -> bool:
+    def _is_own_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
         module = module_of(cls)
         return module in self._modules or module == self._namespace.get("__name__", "__main__")
@@ -164,13 +176,14 @@ class Kinds:
         of_libraries = [(label, class_dict(value)["figs"] if is_class(value) else value) for label, value in of_libraries if value is not MISSING]
         return [*((f"module {name}", module) for name, module in self._modules.items()), *of_libraries]
 
-    def _parts_of(self, cls: type) -> tuple[Part, ...]:
+    def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool]:
+        """Return the parts of a class's objects, and whether these, or which object it is, tell all of an object's state."""
         fixed = self._fixed.parts(cls)
         if fixed is not None:
-            return fixed
+            return fixed, True
         kind = guarded(cls)
         if kind is not None:
-            return (sign_of(cls, kind),)
+            return (sign_of(cls, kind),), kind.tells
         bases = mro_of(cls)
         found = [part for base, part in self._special if descends(cls, base)][:1]
         if not found:
@@ -179,15 +192,7 @@ class Kinds:
             found.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
         if slot_descriptors(cls):
             found.append(SLOTS)
-        if not found and not _by_identity(cls) and type(cls) is type and not any(map(_made_in_python, bases)):
+        by_identity = module_of(cls).partition(".")[0] in _UNCHANGING
+        if not found and not by_identity and type(cls) is type and not any(map(_made_in_python, bases)):
             found.append(REDUCED)
-        return tuple(found)
-
-    def _is_known(self, cls: type, parts: tuple[Part, ...]) -> bool:
-        """Whether the parts, or which object it is, tell all of an object's state."""
-        if self._fixed.parts(cls) is not None:
-            return True
-        kind = guarded(cls)
-        if kind is not None:
-            return kind.tells
-        return bool(parts) or _by_identity(cls) or all(base is object or _made_in_python(base) for base in mro_of(cls))
+        return tuple(found), bool(found) or by_identity or all(base is object or _made_in_python(base) for base in bases)

@@ -41,13 +41,8 @@ class Deeds:
 
 def _opened(args: tuple[Any, ...]) -> NotRestored | None:
     path, mode, flags = args
-    if type(path) is int or not (_writes(mode) if type(mode) is str else flags & _WRITES):
-        return None
-    return _file(path, "this file was opened for writing; it stays as it is now")
-
-
-def _writes(mode: str) -> bool:
-    return any(sign in mode for sign in "wax+")
+    writes = any(sign in mode for sign in "wax+") if type(mode) is str else flags & _WRITES
+    return None if type(path) is int or not writes else _file(path, "this file was opened for writing; it stays as it is now")
 
 
 def _file(path: Any, reason: str) -> NotRestored | None:
@@ -61,9 +56,8 @@ def _about_file(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
 
 def _connected(args: tuple[Any, ...]) -> NotRestored:
     address = args[1]
-    return NotRestored(
-        ":".join(map(str, address[:2])) if type(address) is tuple else str(address), "what was sent over this connection cannot be taken back"
-    )
+    name = ":".join(map(str, address[:2])) if type(address) is tuple else str(address)
+    return NotRestored(name, "what was sent over this connection cannot be taken back")
 
 
 def _program(args: tuple[Any, ...]) -> NotRestored:

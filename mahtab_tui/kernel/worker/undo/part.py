@@ -10,7 +10,7 @@ ATOMS = frozenset(map(address_of, (int, float, complex, bool, str, bytes, type(N
 """Types, by identity, whose objects are compared by value."""
 
 Values = list[Any]
-Apply = Callable[[], None]
+Apply = Callable[[], object]
 
 
 class Part(NamedTuple):
@@ -23,6 +23,21 @@ class Part(NamedTuple):
     key) runs in here, and not in what it returns."""
     ordered: bool = True
     size: Callable[[Any], int] | None = None
-    """How many values there are, where that may be very many."""
+    """How many values there are, where that may be very many; eight bytes count as one."""
     costly: bool = False
     """Not read where only the objects inside are wanted; it has none."""
+
+
+def later(put: Callable[[Any, Values], object]) -> Callable[[Any, Values], Apply]:
+    """Make the `prepare` of a part from a function that puts values back and needs no preparation."""
+    return lambda value, values: lambda: put(value, values)
+
+
+def put_fields(*names: str) -> Callable[[Any, Values], Apply]:
+    """Make the `prepare` of a part whose values are these attributes."""
+
+    def put(value: Any, values: Values) -> None:
+        for name, wanted in zip(names, values):
+            setattr(value, name, wanted)
+
+    return later(put)

@@ -18,7 +18,7 @@ import types
 from typing import Any, Callable
 
 from ..statics import MISSING, address_of, class_dict, mro_of, own_dict
-from .part import Apply, Part, Values
+from .part import Apply, Part, Values, later, put_fields
 
 
 def _items(mapping: Any) -> Values:
@@ -77,24 +77,10 @@ def _put_set(group: Any, values: Values) -> Apply:
     return apply
 
 
-def _put_deque(items: Any, values: Values) -> Apply:
-    def apply() -> None:
-        collections.deque.clear(items)
-        collections.deque.extend(items, values)
-
-    return apply
-
-
-def _put_bytes(data: Any, values: Values) -> Apply:
-    return lambda: bytearray.__setitem__(data, slice(None), values[0])
-
-
-def _attributes(value: Any) -> Values:
-    return _items(own_dict(value))
-
-
-def _put_attributes(value: Any, values: Values) -> Apply:
-    return _put_dict(own_dict(value), values)
+@later
+def _put_deque(items: Any, values: Values) -> None:
+    collections.deque.clear(items)
+    collections.deque.extend(items, values)
 
 
 _CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
@@ -126,15 +112,17 @@ def _get(slot: Any, value: Any) -> Any:
         return MISSING
 
 
-def _put_slots(value: Any, values: Values) -> Apply:
-    def apply() -> None:
-        for slot, wanted in zip(slot_descriptors(type(value)), values):
-            if wanted is not MISSING:
-                slot.__set__(value, wanted)
-            elif _get(slot, value) is not MISSING:
-                slot.__delete__(value)
+def _put_bytes(data: Any, values: Values) -> Apply:
+    return lambda: bytearray.__setitem__(data, slice(None), values[0])
 
-    return apply
+
+@later
+def _put_slots(value: Any, values: Values) -> None:
+    for slot, wanted in zip(slot_descriptors(type(value)), values):
+        if wanted is not MISSING:
+            slot.__set__(value, wanted)
+        elif _get(slot, value) is not MISSING:
+            slot.__delete__(value)
 
 
 _FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -144,14 +132,6 @@ def _function(function: Any) -> Values:
     return [*(getattr(function, field) for field in _FUNCTION_FIELDS), *(function.__closure__ or ())]
 
 
-def _put_function(function: Any, values: Values) -> Apply:
-    def apply() -> None:
-        for field, wanted in zip(_FUNCTION_FIELDS, values):
-            setattr(function, field, wanted)
-
-    return apply
-
-
 def _cell(cell: Any) -> Values:
     try:
         return [cell.cell_contents]
@@ -159,22 +139,18 @@ def _cell(cell: Any) -> Values:
         return [MISSING]
 
 
-def _put_cell(cell: Any, values: Values) -> Apply:
-    def apply() -> None:
-        if values[0] is not MISSING:
-            cell.cell_contents = values[0]
-        elif _cell(cell)[0] is not MISSING:
-            del cell.cell_contents
-
-    return apply
+@later
+def _put_cell(cell: Any, values: Values) -> None:
+    if values[0] is not MISSING:
+        cell.cell_contents = values[0]
+    elif _cell(cell)[0] is not MISSING:
+        del cell.cell_contents
 
 
 _OF_PYTHON = frozenset(
     "__dict__ __weakref__ __module__ __qualname__ __slots__ __abstractmethods__ _abc_impl __static_attributes__ __firstlineno__"
     " __annotations_cache__ __annotate_func__ __annotate__ __type_params__ __parameters__ __hash__".split()
 )
-
-
 _BASES: Any = type.__dict__["__bases__"]
 
 
@@ -183,30 +159,23 @@ def _class(cls: Any) -> Values:
     return [_BASES.__get__(cls), *(part for name in list(named) if type(name) is str and name not in _OF_PYTHON for part in (name, named[name]))]
 
 
-def _put_class(cls: Any, values: Values) -> Apply:
-    wanted = pairs(values[1:])
-
-    def apply() -> None:
-        if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
-            _BASES.__set__(cls, values[0])
-        named = dict(class_dict(cls))
-        for name in named:
-            if name not in wanted and name not in _OF_PYTHON:
-                type.__delattr__(cls, name)
-        for name, value in wanted.items():
-            if named.get(name, MISSING) is not value:
-                type.__setattr__(cls, name, value)
-
-    return apply
+@later
+def _put_class(cls: Any, values: Values) -> None:
+    if list(map(address_of, _BASES.__get__(cls))) != list(map(address_of, values[0])):
+        _BASES.__set__(cls, values[0])
+    wanted, named = pairs(values[1:]), dict(class_dict(cls))
+    for name in named:
+        if name not in wanted and name not in _OF_PYTHON:
+            type.__delattr__(cls, name)
+    for name, value in wanted.items():
+        if named.get(name, MISSING) is not value:
+            type.__setattr__(cls, name, value)
 
 
-ATTRIBUTES = Part("attributes", _attributes, _put_attributes)
+ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
 SLOTS = Part("slots", _slots, _put_slots)
 CLASS = Part("class", _class, _put_class)
-
-_WORD = 8
-"""Bytes that count as one value."""
 
 
 def _own_fields(cls: type, *names: str) -> Callable[[Any], Values]:
@@ -219,13 +188,13 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (collections.OrderedDict, Part("ordered dict", _ordered_items, _put_ordered_dict, size=dict.__len__)),
     (collections.defaultdict, Part("default dict", lambda value: [_FACTORY.__get__(value), *_items(value)], _put_default_dict, size=dict.__len__)),
     (dict, Part("dict", _items, _put_dict, size=dict.__len__)),
-    (list, Part("list", list.copy, lambda value, values: lambda: list.__setitem__(value, slice(None), values), size=list.__len__)),
+    (list, Part("list", list.copy, later(lambda items, values: list.__setitem__(items, slice(None), values)), size=list.__len__)),
     (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None, size=tuple.__len__)),
     (set, Part("set", lambda value: list(set.__iter__(value)), _put_set, ordered=False, size=set.__len__)),
     (frozenset, Part("frozenset", lambda value: list(frozenset.__iter__(value)), None, ordered=False, size=frozenset.__len__)),
     (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque, size=collections.deque.__len__)),
-    (bytearray, Part("bytearray", lambda value: [bytes(bytearray.copy(value))], _put_bytes, size=lambda value: bytearray.__len__(value) // _WORD)),
-    (types.FunctionType, Part("function", _function, _put_function)),
+    (bytearray, Part("bytearray", lambda value: [bytes(bytearray.copy(value))], _put_bytes, size=lambda value: bytearray.__len__(value) // 8)),
+    (types.FunctionType, Part("function", _function, put_fields(*_FUNCTION_FIELDS))),
     (types.CellType, Part("cell", _cell, _put_cell)),
     (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
     (staticmethod, Part("method", _own_fields(staticmethod, "__func__"), None)),

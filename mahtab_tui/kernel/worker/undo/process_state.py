@@ -7,8 +7,6 @@ import sys
 import warnings
 from typing import Any, Callable, NamedTuple
 
-from .part import Apply
-
 
 class Setting(NamedTuple):
     """One part of the process's state that code can set."""
@@ -114,19 +112,6 @@ def _libraries() -> set[str]:
     """Return the loaded packages that do not belong to the standard library."""
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
     return {name.partition(".")[0] for name in list(sys.modules)} - standard
-
-
-def steps_back(different: list[tuple[Setting, Any, Any]]) -> list[tuple[Apply, Apply]]:
-    """Return for each setting a function that puts it back, and one that reverses this."""
-    return [_both(setting, then, now) for setting, then, now in different]
-
-
-def _both(setting: Setting, then: Any, now: Any) -> tuple[Apply, Apply]:
-    return lambda: _done(setting.write(then)), lambda: _done(setting.write(now))
-
-
-def _done(_: object) -> None:
-    """A step returns nothing."""
 
 
 def _read(setting: Setting) -> Any:

@@ -10,23 +10,10 @@ from typing import Any, NamedTuple
 from ..statics import MISSING, address_of, is_module, own_dict
 from .part import ATOMS
 
-_PLAIN = (
-    ast.Module,
-    ast.Expr,
-    ast.Assign,
-    ast.Pass,
-    ast.Constant,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.IfExp,
-    ast.operator,
-    ast.unaryop,
-    ast.boolop,
-    ast.cmpop,
-    ast.expr_context,
-)
+_STATEMENTS = (ast.Module, ast.Expr, ast.Assign, ast.Pass)
+_EXPRESSIONS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
+_SIGNS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+_PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_SIGNS)
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:

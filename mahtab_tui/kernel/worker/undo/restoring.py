@@ -12,7 +12,7 @@ from ..listing import HIDDEN, described
 from ..statics import MISSING, address_of
 from .carrying import unpacked
 from .checkpoint import Checkpoint
-from .comparing import Roots, StateRequest, States, Survey, walk
+from .comparing import Roots, StateRequest, States, Survey, numbers, walk
 from .graph import Graph
 from .kinds import Kinds
 from .memory import OtherProcess, Span, UnreadableMemoryError
@@ -22,8 +22,6 @@ from .tables import Block, block_of
 
 ANSWERING = 60.0
 """Seconds to wait for a checkpoint's answer; after that it counts as lost."""
-
-
 MAKING = 10.0
 """Seconds for creating objects again and preparing the steps, which may run the user's own code."""
 
@@ -59,72 +57,57 @@ class Plan(NamedTuple):
 Since = Callable[[Iterable[Block]], dict[Block, list[Span]]]
 
 
-class Comparison:
-    """Compares the kernel with one checkpoint."""
+def compared(namespace: dict[str, Any], roots: Roots, first: Iterable[str], serial: int, checkpoint: Checkpoint, since: Since) -> Plan:
+    """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and fetch what differs.
 
-    def __init__(self, namespace: dict[str, Any], roots: Roots, first: Iterable[str]) -> None:
-        self._namespace = namespace
-        self._roots = roots
-        self._first = list(first)
-        self._graph = Graph(Kinds(namespace))
-
-    def plan(self, serial: int, checkpoint: Checkpoint, since: Since, rebound: list[str]) -> Plan:
-        """Compare, and fetch what differs. since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises."""
-        unseen: set[str] = set()
-
-        def walk_here() -> None:
-            unseen.update(walk(self._graph, self._roots, self._first))
-
-        told = Survey(*checkpoint.ask(("describe", serial, self._first), ANSWERING, walk_here))
-        unseen.update(told.unseen)
-        rows = array("q")
-        rows.frombytes(told.rows)
-        alive, changed, copies, moved = self._match(rows)
-        spans = since(copy.block for copy in copies)
-        other = OtherProcess(checkpoint.pid)
-        copies = [copy._replace(spans=_different(other, spans[copy.block])) for copy in copies]
-        copies = [copy for copy in copies if copy.spans] + moved
-        memory = array("q", [address_of(copy.array) for copy in copies])
-        wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
-        carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
-        nodes = self._graph.nodes
-        pairs = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, self._namespace))
-        gone = {key: value for key, value in pairs if type(key) is str}
-        return Plan(
-            {**self._roots.names, **gone},
-            [(nodes[key].value, values) for key, values in pairs if type(key) is int],
-            copies,
-            [],
-            carried.changed,
-            [NotRestored(*lost) for lost in carried.lost]
-            + [NotRestored(name, "there was not enough time to compare it: what was changed in it stays") for name in sorted(unseen)],
-            carried.variables,
-            self._graph,
-        )
-
-    def _match(self, rows: array[int]) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
-        """Return the objects that live in both processes, those whose state differs, arrays at the same place, and arrays that have moved."""
-        alive, changed = array("q"), array("q")
-        stayed: list[Copy] = []
-        moved: list[Copy] = []
-        nodes = self._graph.nodes
-        for place in range(0, len(rows), 6):
-            address, kind, fixed, loose, start, size = rows[place : place + 6]
-            node = nodes.get(address)
-            if node is None or address_of(type(node.value)) != kind or node.fixed != fixed:
-                continue
-            alive.append(address)
-            if node.loose != loose:
-                changed.append(address)
-            if size:
-                there = Block(start, size)
-                copy = Copy(node.value, there, [Span(start, start + size)])
-                (stayed if node.block == there else moved).append(copy)
-        return alive, changed, stayed, moved
+    since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises.
+    """
+    first, graph, unseen = list(first), Graph(Kinds(namespace)), set[str]()
+    told = Survey(*checkpoint.ask(("describe", serial, first), ANSWERING, lambda: unseen.update(walk(graph, roots, first))))
+    unseen.update(told.unseen)
+    alive, changed, copies, moved = _match(numbers(told.rows), graph)
+    spans = since(copy.block for copy in copies)
+    other = OtherProcess(checkpoint.pid)
+    different = ([part for span in spans[copy.block] for part in other.in_use(span) if other.differs(part)] for copy in copies)
+    copies = [copy._replace(spans=parts) for copy, parts in zip(copies, different) if parts] + moved
+    memory = array("q", [address_of(copy.array) for copy in copies])
+    rebound = [name for name, value in roots.names.items() if namespace.get(name, MISSING) is not value]
+    wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
+    carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
+    nodes = graph.nodes
+    pairs = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, namespace))
+    gone = {key: value for key, value in pairs if type(key) is str}
+    return Plan(
+        {**roots.names, **gone},
+        [(nodes[key].value, values) for key, values in pairs if type(key) is int],
+        copies,
+        [],
+        carried.changed,
+        [NotRestored(*lost) for lost in carried.lost]
+        + [NotRestored(name, "there was not enough time to compare it: what was changed in it stays") for name in sorted(unseen)],
+        carried.variables,
+        graph,
+    )
 
 
-def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
-    return [part for span in spans for part in other.in_use(span) if other.differs(part)]
+def _match(rows: array[int], graph: Graph) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
+    """Return the objects that live in both processes, those whose state differs, arrays at the same place, and arrays that have moved."""
+    alive, changed = array("q"), array("q")
+    stayed: list[Copy] = []
+    moved: list[Copy] = []
+    for place in range(0, len(rows), 6):
+        address, kind, fixed, loose, start, size = rows[place : place + 6]
+        node = graph.nodes.get(address)
+        if node is None or address_of(type(node.value)) != kind or node.fixed != fixed:
+            continue
+        alive.append(address)
+        if node.loose != loose:
+            changed.append(address)
+        if size:
+            there = Block(start, size)
+            copy = Copy(node.value, there, [Span(start, start + size)])
+            (stayed if node.block == there else moved).append(copy)
+    return alive, changed, stayed, moved
 
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None) -> None:
@@ -185,38 +168,21 @@ def _put_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
             namespace[name] = value
 
 
-Change = dict[str, Any]
-
-
-def changes(plan: Plan, namespace: dict[str, Any]) -> list[Change]:
+def changes(plan: Plan, namespace: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what carrying out the plan does to each name."""
-    found: list[Change] = []
+    found: list[dict[str, Any]] = []
     inside_names = set(plan.inside)
     for name in dict.fromkeys((*namespace, *plan.names)):
         if type(name) is not str or name in HIDDEN:
             continue
         now, then = namespace.get(name, MISSING), plan.names.get(name, MISSING)
-        kind = (
-            "deleted"
-            if then is MISSING
-            else "added"
-            if now is MISSING
-            else "rebound"
-            if then is not now
-            else "changed"
-            if name in inside_names
-            else ""
-        )
-        if kind:
-            after = None if then is MISSING else plan.variables.get(name) or described(name, then)
-            found.append({"name": name, "change": kind, "variable": after, "before": None if now is MISSING else described(name, now)})
+        if now is then and name not in inside_names:
+            continue
+        kind = "deleted" if then is MISSING else "added" if now is MISSING else "changed" if now is then else "rebound"
+        after = None if then is MISSING else plan.variables.get(name) or described(name, then)
+        found.append({"name": name, "change": kind, "variable": after, "before": None if now is MISSING else described(name, now)})
     for label in plan.inside:
         if label not in plan.names:
             thing = {"name": label, "type": "", "summary": "", "kind": "data"}
             found.append({"name": label, "change": "changed", "variable": thing, "before": thing})
     return found
-
-
-def differing_names(namespace: dict[str, Any], names: dict[str, Any], same: Callable[[Any, Any], bool] = lambda a, b: a is b) -> list[str]:
-    """Return the names that now refer to another object, or to none."""
-    return [name for name, value in names.items() if not same(namespace.get(name, MISSING), value)]

@@ -18,7 +18,7 @@ from .graph import Graph, Limits
 from .kinds import CurrentKinds
 from .memory import WrittenMemory
 from .outside import EVENTS
-from .planning import Planner, UndoError
+from .planning import UndoError, plan_back
 from .process_state import ProcessState
 from .reach import Patch, patches
 from .restoring import Plan, carry_out, changes
@@ -180,7 +180,7 @@ class UndoHistory:
         while True:
             checkpoint = self._checkpoint_for(step, self._steps)
             try:
-                return self._told(self._planner().plan(step, self._steps))
+                return self._told(self._plan(step, self._steps))
             except UndoError:  # with the next checkpoint, less can be undone: it will tell what
                 if self._checkpoint_for(step, self._steps) is checkpoint:
                     raise
@@ -188,7 +188,7 @@ class UndoHistory:
     def undo(self, cell: int) -> dict[str, Any]:
         """Restore the state before a cell."""
         step = self._step(cell)
-        plan = self._planner().plan(step, self._steps)
+        plan = self._plan(step, self._steps)
         told = self._told(plan)
         before = self._new_step(0)
         gone = self._steps[self._steps.index(step) :]
@@ -212,7 +212,7 @@ class UndoHistory:
         if not self._redo:
             raise UndoError("There is nothing to redo: cells have run since the last undo, or nothing was undone.")
         before, gone = self._redo[-1]
-        plan = self._planner().plan(before, [before])
+        plan = self._plan(before, [before])
         told = self._told(plan)
         carry_out(plan, self._namespace, before.checkpoint, self._checkpoint_for(gone[0], gone))
         plan.graph.forget_weak_references()
@@ -270,8 +270,8 @@ class UndoHistory:
         """Return the first checkpoint at or after a step. The cells between them have changed nothing in place."""
         return next((each.checkpoint for each in steps[steps.index(step) :] if each.checkpoint is not None), None)
 
-    def _planner(self) -> Planner:
-        return Planner(self._namespace, self._kinds.get(), self._memory, self._ended)
+    def _plan(self, step: Step, steps: list[Step]) -> Plan:
+        return plan_back(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)
 
     def _told(self, plan: Plan) -> dict[str, Any]:
         return {

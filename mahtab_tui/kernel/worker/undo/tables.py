@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple
 from ..own import as_own
 from ..statics import MISSING, descends, loaded, module_of
 from ..stdlib import late_import
-from .part import Apply, Part, Values
+from .part import Apply, Part, Values, later, put_fields
 
 
 class Block(NamedTuple):
@@ -71,32 +71,28 @@ def _objects_in(array: Any) -> int:
     return int(plain.size) if plain.dtype.hasobject else 0
 
 
-def _put_array(array: Any, values: Values) -> Apply:
+@later
+def _put_array(array: Any, values: Values) -> None:
     numpy_array = loaded("numpy", "ndarray")
     (shape, strides), dtype, writeable, items = marshal.loads(values[0]), values[2], values[3], values[5:]
-
-    def apply() -> None:
-        plain = _plain(array)
-        if plain.dtype != dtype:
-            numpy_array.dtype.__set__(array, dtype)
-        if plain.shape != shape:
-            if plain.size == math.prod(shape):
-                numpy_array.shape.__set__(array, shape)
-            else:
-                _set_writeable(array, True)
-                numpy_array.resize(array, shape, refcheck=False)
-            plain = _plain(array)
-        if plain.strides != strides:
-            numpy_array.strides.__set__(array, strides)
-        if items:
+    plain = _plain(array)
+    if plain.dtype != dtype:
+        numpy_array.dtype.__set__(array, dtype)
+    if plain.shape != shape:
+        if plain.size == math.prod(shape):
+            numpy_array.shape.__set__(array, shape)
+        else:
             _set_writeable(array, True)
-            plain = _plain(array)
-            flat = plain.ravel(order="K")
-            for place, item in enumerate(items):
-                flat[place] = item
-        _set_writeable(array, writeable)
-
-    return apply
+            numpy_array.resize(array, shape, refcheck=False)
+        plain = _plain(array)
+    if plain.strides != strides:
+        numpy_array.strides.__set__(array, strides)
+    if items:
+        _set_writeable(array, True)
+        flat = _plain(array).ravel(order="K")
+        for place, item in enumerate(items):
+            flat[place] = item
+    _set_writeable(array, writeable)
 
 
 def _set_writeable(array: Any, writeable: bool) -> None:
@@ -122,32 +118,14 @@ def _fields(names: tuple[str, ...]) -> Any:
     return lambda value: [getattr(value, name, None) for name in names]
 
 
-def _put_manager(manager: Any, values: Values) -> Apply:
-    def apply() -> None:
-        for name, wanted in zip(_MANAGER, values):
-            setattr(manager, name, wanted)
-        for name in _MANAGER_CACHES:
-            if hasattr(manager, name):
-                setattr(manager, name, None)
-        manager._known_consolidated = manager._is_consolidated = False
-
-    return apply
-
-
-def _put_block(block: Any, values: Values) -> Apply:
-    def apply() -> None:
-        for name, wanted in zip(_BLOCK, values):
-            setattr(block, name, wanted)
-
-    return apply
-
-
-def _put_single_manager(manager: Any, values: Values) -> Apply:
-    def apply() -> None:
-        for name, wanted in zip(_MANAGER, values):
-            setattr(manager, name, wanted)
-
-    return apply
+@later
+def _put_manager(manager: Any, values: Values) -> None:
+    for name, wanted in zip(_MANAGER, values):
+        setattr(manager, name, wanted)
+    for name in _MANAGER_CACHES:
+        if hasattr(manager, name):
+            setattr(manager, name, None)
+    manager._known_consolidated = manager._is_consolidated = False
 
 
 def _put_backed(value: Any, values: Values) -> Apply:
@@ -198,14 +176,12 @@ def _stream(value: Any) -> Values:
     return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
 
 
-def _put_stream(value: Any, values: Values) -> Apply:
-    def apply() -> None:
-        value.seek(0)
-        value.truncate()
-        value.write(values[0])
-        value.seek(values[1])
-
-    return apply
+@later
+def _put_stream(value: Any, values: Values) -> None:
+    value.seek(0)
+    value.truncate()
+    value.write(values[0])
+    value.seek(values[1])
 
 
 def _array_of_module(value: Any) -> Values:
@@ -218,12 +194,10 @@ def _words(module: str, name: str) -> Callable[[Any], int]:
     return lambda value: int(loaded(module, name).__sizeof__(value)) // 8
 
 
-def _put_array_of_module(value: Any, values: Values) -> Apply:
-    def apply() -> None:
-        del value[:]
-        value.frombytes(values[1])
-
-    return apply
+@later
+def _put_array_of_module(value: Any, values: Values) -> None:
+    del value[:]
+    value.frombytes(values[1])
 
 
 def _state_of_generator(value: Any) -> Values:
@@ -265,9 +239,9 @@ def special_parts() -> Iterator[tuple[type, Part]]:
         ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
         ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
         ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
-        ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), _put_single_manager)),
+        ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), put_fields(*_MANAGER))),
         ("pandas.core.internals.managers", "BlockManager", Part("manager", _fields(_MANAGER), _put_manager)),
-        ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), _put_block)),
+        ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), put_fields(*_BLOCK))),
         ("pandas._libs.arrays", "NDArrayBacked", Part("backed", _fields(("_ndarray", "_dtype")), _put_backed)),
     )
     for module, name, part in known:
