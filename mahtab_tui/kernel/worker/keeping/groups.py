@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..own import is_table
 from ..statics import address_of, descends, is_class, loaded
@@ -18,13 +18,12 @@ _SECONDS = 20.0
 """For walking through all objects; where they are more, nobody knows what is shared, and they become one group."""
 
 
-class Group:
+class Group(NamedTuple):
     """Variables that are written together."""
 
-    def __init__(self, names: list[str], size: int) -> None:
-        self.names = names
-        self.size = size
-        """Bytes of the arrays in it."""
+    names: list[str]
+    size: int
+    """Bytes of the arrays in it."""
 
 
 def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Group]:
@@ -42,9 +41,8 @@ def groups_of(variables: dict[str, Any], namespace: dict[str, Any]) -> list[Grou
     sharing = ancestors([address for address, node in graph.nodes.items() if _changes(graph, node, holders.get(address, []))], holders)
     sets = _Sets()
     for address in sharing:
-        for child in edges[address]:
-            if child in sharing:
-                sets.unite(address, child)
+        for child in sharing.intersection(edges[address]):
+            sets.unite(address, child)
     by_root: dict[int, list[str]] = {}
     for name, value in variables.items():
         own = -len(by_root) - 1 if address_of(type(value)) in ATOMS else address_of(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Callable
+from typing import Any
 
-from ..statics import MISSING
 from ..undo.checkpoint import Checkpoint, CheckpointError, fork
 from .folder import FolderError, KeptFolder
-from .loading import load
+from .loading import Loading, rows_of
 from .writing import Writer
 
 WRITING = 900.0
@@ -29,18 +29,9 @@ class Keeper:
 
     def index(self) -> dict[str, Any]:
         """Read what is kept: the files with their variables, and what is not kept. Raises `FolderError`, `OSError`."""
-        try:
-            folder = self._open()
-        except FileNotFoundError:
-            return self._told()
-        try:
+        with contextlib.suppress(FileNotFoundError), contextlib.closing(self._open()) as folder:
             self._index = folder.index() or self._index
-        finally:
-            folder.close()
-        return self._told()
-
-    def _told(self) -> dict[str, Any]:
-        files = [{"name": file["name"], "size": file["size"], "variables": _rows(file)} for file in self._index["files"]]
+        files = [{"name": file["name"], "size": file["size"], "variables": rows_of(file)} for file in self._index["files"]]
         return {"files": files, "missing": [{"variable": row, "reason": row["reason"]} for row in self._index["missing"]]}
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
@@ -55,52 +46,6 @@ class Keeper:
 
     def _open(self) -> KeptFolder:
         return KeptFolder(self._settings["folder"], bytes.fromhex(self._settings["key"]))
-
-
-class Loading:
-    """Loads a file into the namespace, but over nothing that a cell has made."""
-
-    def __init__(
-        self, open_folder: Callable[[], KeptFolder], file: dict[str, Any], cloudpickle: str, namespace: dict[str, Any], at_start: dict[str, Any]
-    ) -> None:
-        self._open_folder = open_folder
-        self._file = file
-        self._cloudpickle = cloudpickle
-        self._namespace = namespace
-        self._at_start = at_start
-        self._left = dict.fromkeys(row["name"] for row in _rows(file))
-        self._missing: dict[str, str] = {}
-        self._why = "reading it was stopped"
-
-    def run(self) -> None:
-        """Load it. Raises `KeyboardInterrupt`."""
-        try:
-            folder = self._open_folder()
-            try:
-                load(folder, self._file, self._namespace, self._bind, self._missing, self._cloudpickle)
-            finally:
-                folder.close()
-        except OSError as error:
-            self._why = f"its file cannot be read ({error.strerror})"
-        except FolderError as error:
-            self._why = str(error)
-
-    def missing(self) -> dict[str, str]:
-        """The names that are not back, and why."""
-        return {**dict.fromkeys(self._left, self._why), **self._missing}
-
-    def _bind(self, variables: dict[str, Any]) -> None:
-        for name, value in variables.items():
-            now = self._namespace.get(name, MISSING)
-            if now is MISSING or now is self._at_start.get(name, MISSING):
-                self._namespace[name] = value
-            else:
-                self._missing[name] = "a cell has made another one meanwhile"
-            self._left.pop(name, None)
-
-
-def _rows(file: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for group in file["groups"] for row in group["rows"]]
 
 
 def finish(writer: Checkpoint) -> dict[str, Any]:

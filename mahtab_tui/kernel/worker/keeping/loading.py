@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any, Callable
 
 from ..control import python_version
+from ..statics import MISSING
 from ..tracebacks import describe_safely
 from ..undo.reducing import PythonVersionError
 from .folder import LONGEST, FolderError, KeptFolder, digest_of, pieces
 from .pickling import load_cloudpickle, unpickled
 
-Bind = Callable[[dict[str, Any]], None]
 
+class Loading:
+    """Loads a file of the index into the namespace, but over nothing that a cell has made."""
 
-def load(folder: KeptFolder, file: dict[str, Any], namespace: dict[str, Any], bind: Bind, missing: dict[str, str], cloudpickle: str) -> None:
-    """Read a file of the index. bind: takes the variables of a group as soon as it is read, since others may need them. missing: gets the names that
-    cannot be read, and why. cloudpickle: the package's folder. Raises `KeyboardInterrupt`, `OSError`, `FolderError`."""
-    load_cloudpickle(cloudpickle)
-    with folder.open(file["name"]) as opened:
-        for group in file["groups"]:
-            try:
-                variables = _load_group(opened, group, namespace)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # objects of the user's are made again
-                missing.update({row["name"]: _why(error, file["python"], group["packages"]) for row in group["rows"]})
+    def __init__(
+        self, open_folder: Callable[[], KeptFolder], file: dict[str, Any], cloudpickle: str, namespace: dict[str, Any], at_start: dict[str, Any]
+    ) -> None:
+        """cloudpickle: the package's folder. at_start: see `Keeper`."""
+        self._open_folder = open_folder
+        self._file = file
+        self._cloudpickle = cloudpickle
+        self._namespace = namespace
+        self._at_start = at_start
+        self._left = dict.fromkeys(row["name"] for row in rows_of(file))
+        self._missing: dict[str, str] = {}
+        self._why = "reading it was stopped"
+
+    def run(self) -> None:
+        """Load it. Raises `KeyboardInterrupt`."""
+        try:
+            with contextlib.closing(self._open_folder()) as folder:
+                load_cloudpickle(self._cloudpickle)
+                with folder.open(self._file["name"]) as opened:
+                    for group in self._file["groups"]:
+                        self._load(opened, group)
+        except OSError as error:
+            self._why = f"its file cannot be read ({error.strerror})"
+        except FolderError as error:
+            self._why = str(error)
+
+    def missing(self) -> dict[str, str]:
+        """The names that are not back, and why."""
+        return {**dict.fromkeys(self._left, self._why), **self._missing}
+
+    def _load(self, opened: Any, group: dict[str, Any]) -> None:
+        """Load a group. Its variables are bound at once, since others may need them."""
+        try:
+            variables = _load_group(opened, group, self._namespace)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # objects of the user's are made again
+            self._missing.update({row["name"]: _why(error, self._file["python"], group["packages"]) for row in group["rows"]})
+            return
+        for name, value in variables.items():
+            now = self._namespace.get(name, MISSING)
+            if now is MISSING or now is self._at_start.get(name, MISSING):
+                self._namespace[name] = value
             else:
-                bind(variables)
+                self._missing[name] = "a cell has made another one meanwhile"
+            self._left.pop(name, None)
+
+
+def rows_of(file: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the variables in a file of the index."""
+    return [row for group in file["groups"] for row in group["rows"]]
 
 
 def _load_group(opened: Any, group: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:

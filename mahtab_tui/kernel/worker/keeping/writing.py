@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -41,11 +42,8 @@ class Writer:
     def write(self) -> dict[str, Any]:
         """Write, and tell: bytes in all, the number of variables, and those not kept. Raises `OSError`, `FolderError`."""
         os.nice(_NICE)
-        folder = KeptFolder(self._folder, self._key, create=True)
-        try:
+        with contextlib.closing(KeptFolder(self._folder, self._key, create=True)) as folder:
             return self._write(folder)
-        finally:
-            folder.close()
 
     def _write(self, folder: KeptFolder) -> dict[str, Any]:
         index_before = _index_before(folder)
@@ -75,7 +73,8 @@ class Writer:
         files = [told["file"] for _, told, _ in done if "file" in told]
         small = [(told, data) for _, told, data in done if "file" not in told]
         if small:
-            files.insert(0, attempt.write_small(small))
+            size = sum(told["size"] for told, _ in small)
+            files.insert(0, attempt.written([told["group"] for told, _ in small], [data for _, data in small], size))
         index: dict[str, Any] = {
             "written": time.time(),
             "files": [*files, *carried],
@@ -150,15 +149,12 @@ class _Attempt:
         if size <= SMALL:
             return json.dumps({"group": told, "size": size}).encode() + b"\n" + b"".join(parts)
         try:
-            return json.dumps({"file": self._written([told], parts, size), "size": size}).encode() + b"\n"
+            return json.dumps({"file": self.written([told], parts, size), "size": size}).encode() + b"\n"
         except OSError as error:
             return json.dumps({"problem": error.errno}).encode() + b"\n"
 
-    def write_small(self, groups: list[tuple[dict[str, Any], bytes]]) -> dict[str, Any]:
-        """Write small groups into one file. Raises `OSError`."""
-        return self._written([told["group"] for told, _ in groups], [data for _, data in groups], sum(told["size"] for told, _ in groups))
-
-    def _written(self, groups: list[dict[str, Any]], parts: list[Any], size: int) -> dict[str, Any]:
+    def written(self, groups: list[dict[str, Any]], parts: list[Any], size: int) -> dict[str, Any]:
+        """Write groups into one file. Raises `OSError`."""
         digest = digest_of(self.pulse.along(parts))
         start = 0
         for group in groups:
