@@ -151,7 +151,8 @@ class ChildProcess(asyncio.Protocol):
         elif op == "call":
             self._call(*_checked(frame, id=int, name=str, args=dict))
         elif op == "cancelled":
-            self._cancel(*_checked(frame, id=int))
+            if (call := self._calls.get(*_checked(frame, id=int))) is not None:
+                call.cancel()
         elif op == "tell":
             self._tell(*_checked(frame, name=str, args=dict))
         elif op == "done":
@@ -188,10 +189,6 @@ class ChildProcess(asyncio.Protocol):
 
     def _reply(self, number: int, **reply: Any) -> None:
         self.send({"op": "reply", "id": number, **reply})
-
-    def _cancel(self, number: int) -> None:
-        if number in self._calls:
-            self._calls[number].cancel()
 
     def _tell(self, name: str, args: dict[str, Any]) -> None:
         turn = self._turn

@@ -88,7 +88,8 @@ class ForkServer:
             theirs.close()
         server = cls(process, ours)
         try:
-            await server._greet()
+            if missing := (await server._hello)["missing"]:
+                raise SandboxError(f"Sandboxing is not supported on this system: {missing}.")
         except BaseException:
             server.close()
             raise
@@ -124,11 +125,6 @@ class ForkServer:
         if self._process.stderr is not None:
             self._process.stderr.close()
 
-    async def _greet(self) -> None:
-        hello = await self._hello
-        if hello["missing"]:
-            raise SandboxError(f"Sandboxing is not supported on this system: {hello['missing']}.")
-
     def _receive(self) -> None:
         """Called by the loop when a message has arrived."""
         try:
@@ -148,8 +144,8 @@ class ForkServer:
             self._forked(number, message["pid"], fds)
         elif message["op"] == "failed":
             _fail(self._requests.pop(number), f"A sandbox cannot be started: {message['why']}.")
-        elif message["op"] == "ended":
-            self._reaped(number, message["code"])
+        elif message["op"] == "ended" and (ended := self._running.pop(number, None)) is not None:
+            ended.set_result(message["code"])
 
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
         answer = self._requests.pop(number)
@@ -162,10 +158,6 @@ class ForkServer:
             _discard(forked)
         else:
             answer.set_result(forked)
-
-    def _reaped(self, number: int, code: int) -> None:
-        if (ended := self._running.pop(number, None)) is not None:
-            ended.set_result(code)
 
     def _lost(self) -> None:
         """Note that the server, and so all sandboxes, have ended."""

@@ -14,7 +14,7 @@ from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.kernel.worker.sandbox.tracked import untracked
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
-from mahtab_tui.sandbox.text import Document, Kind, Text
+from mahtab_tui.sandbox.text import Context, Text
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot
@@ -68,7 +68,7 @@ class MontySandboxes:
         session = pool.checkout(limits={"max_memory": memory, "max_suspensions": _SUSPENSIONS, "max_turn_duration_secs": LONGEST})
         try:
             await session.__aenter__()
-            await session.feed_run(PRELUDE, inputs={"_text": text.text, "context": _context(text), **_contexts(text)})
+            await session.feed_run(PRELUDE, inputs={"_text": text.text, **_variables(text)})
         except BaseException as error:
             await _end(session)
             if isinstance(error, MontyError | OSError):
@@ -190,7 +190,7 @@ class MontySandbox:
         try:
             return _plain(function(*args, **kwargs))
         except _HostCall as call:
-            self._node.reply = await self._node.host.call(call.name, call.arguments)
+            self._node.reply = await self._node.host.call(*call.args)
         try:
             return _plain(function(*args, **kwargs))
         finally:
@@ -224,12 +224,7 @@ class MontySandbox:
 
 
 class _HostCall(BaseException):
-    """A function needs an answer of the engine."""
-
-    def __init__(self, name: str, args: dict[str, Any]) -> None:
-        super().__init__()
-        self.name = name
-        self.arguments = args
+    """A function needs an answer of the engine. args: those of `SandboxHost.call`."""
 
 
 class _MontyHost:
@@ -256,19 +251,17 @@ async def _end(session: AsyncMontySession) -> None:
         await session.__aexit__(None, None, None)
 
 
-def _context(text: Text) -> str | list[str] | dict[str, str]:
-    return text.text if text.kind == "str" else _documents(text, text.kind, text.parts)
+def _variables(text: Text) -> dict[str, Any]:
+    """Return `context`, and the variables of the caller's contexts."""
+    whole = Context("context", text.kind, 0, len(text.text), text.parts)
+    return {each.name: _value(text.text, each) for each in (whole, *text.contexts)}
 
 
-def _contexts(text: Text) -> dict[str, Any]:
-    """Return the variables of the caller's contexts."""
-    return {each.name: text.text[each.start : each.end] if each.kind == "str" else _documents(text, each.kind, each.parts) for each in text.contexts}
-
-
-def _documents(text: Text, kind: Kind, parts: Sequence[Document]) -> list[str] | dict[str, str]:
-    if kind == "dict":
-        return {part.name: text.text[part.start : part.end] for part in parts}
-    return [text.text[part.start : part.end] for part in parts]
+def _value(text: str, context: Context) -> str | list[str] | dict[str, str]:
+    if context.kind == "str":
+        return text[context.start : context.end]
+    documents = [text[part.start : part.end] for part in context.parts]
+    return documents if context.kind == "list" else dict(zip((part.name for part in context.parts), documents, strict=True))
 
 
 def _plain(value: Any) -> Any:

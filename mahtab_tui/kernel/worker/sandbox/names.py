@@ -49,10 +49,10 @@ def make_names(
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
     if kind == "str":
         names["context"] = text.reporting(touches) if isinstance(text, Source) else Source.of(text, touches)
-        return {**names, **{name: tool_function(host, name, signature, doc) for name, signature, doc in tools}}
-    names["context"] = whole = functions.documents(kind, parts)
-    for name, its_kind, _, _, its_parts, _ in contexts:
-        names[name] = whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
+    else:
+        names["context"] = whole = functions.documents(kind, parts)
+        for name, its_kind, _, _, its_parts, _ in contexts:
+            names[name] = whole[name] if its_kind == "str" else functions.documents(its_kind, its_parts)
     names.update({name: tool_function(host, name, signature, doc) for name, signature, doc in tools})
     return names
 
@@ -242,7 +242,7 @@ class SandboxFunctions:
 
 def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a method as a function whose help and errors show it without `self` and annotations."""
-    signature = _SIGNATURES[method.__name__]
+    signature = SIGNATURES[method.__name__]
 
     @wraps(method)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -262,7 +262,7 @@ def _shown_signature(method: Callable[..., Any]) -> inspect.Signature:
     return inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
 
 
-_SIGNATURES = {
+SIGNATURES = {
     **{name: _shown_signature(getattr(SandboxFunctions, name)) for name in FUNCTIONS},
     **{name: _shown_signature(getattr(Aliases, name)) for name in ALIASES},
 }

@@ -42,14 +42,19 @@ def leave_root() -> None:
 
 def limit(text_bytes: int) -> None:
     """Set the limits permanently, with room for a text of so many bytes."""
-    memory = BASE + TEXTS * text_bytes
-    _set(resource.RLIMIT_AS, memory)
-    _set(resource.RLIMIT_CPU, CPU_SECONDS)
-    _set(resource.RLIMIT_FSIZE, 0)
-    _set(resource.RLIMIT_NOFILE, DESCRIPTORS)
-    _set(resource.RLIMIT_NPROC, THREADS if os.getuid() >= _USERS else _threads_of_user() + SHARED_THREADS)
-    _set(resource.RLIMIT_CORE, 0)
-    _set(resource.RLIMIT_MEMLOCK, 0)
+    limits = {
+        resource.RLIMIT_AS: BASE + TEXTS * text_bytes,
+        resource.RLIMIT_CPU: CPU_SECONDS,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NOFILE: DESCRIPTORS,
+        resource.RLIMIT_NPROC: THREADS if os.getuid() >= _USERS else _threads_of_user() + SHARED_THREADS,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_MEMLOCK: 0,
+    }
+    for which, most in limits.items():
+        _, hard = resource.getrlimit(which)
+        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(which, (value, value))
 
 
 def _threads_of_user() -> int:
@@ -61,9 +66,3 @@ def _threads_of_user() -> int:
             if found.st_uid == user:
                 threads += found.st_nlink - 2  # the entries `.` and `..`
     return threads
-
-
-def _set(which: int, most: int) -> None:
-    _, hard = resource.getrlimit(which)
-    value = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(which, (value, value))

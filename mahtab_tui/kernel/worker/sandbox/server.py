@@ -25,17 +25,12 @@ import select
 import signal
 import socket
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import child, libc, lockdown, modules
 
 _REQUEST = 1024
 """Bytes."""
-
-
-class _Sandbox(NamedTuple):
-    number: int
-    pid: int
 
 
 def main(fd: int) -> None:
@@ -80,8 +75,8 @@ class _Server:
         self._locks = locks
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
-        self._sandboxes: dict[int, _Sandbox] = {}
-        """By the process's descriptor."""
+        self._sandboxes: dict[int, tuple[int, int]] = {}
+        """The request's number and the process's, by the process's descriptor."""
 
     def run(self) -> None:
         while True:
@@ -103,7 +98,10 @@ class _Server:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
             if pid == 0:
-                self._become(parent, *fds)
+                try:
+                    child.run(parent, fds[0], fds[1], self._locks)
+                finally:
+                    os._exit(1)
             self._forked(number, pid)
         except OSError as error:
             _say(self._host, {"op": "failed", "id": number, "why": error.strerror or "no process can be made"})
@@ -111,12 +109,6 @@ class _Server:
             for fd in fds:
                 os.close(fd)
         return True
-
-    def _become(self, parent: int, channel: int, text: int) -> None:
-        try:
-            child.run(parent, channel, text, self._locks)
-        finally:
-            os._exit(1)
 
     def _forked(self, number: int, pid: int) -> None:
         """Report a new process. Kills it and raises `OSError` if it cannot get a descriptor."""
@@ -126,16 +118,16 @@ class _Server:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             raise
-        self._sandboxes[process] = _Sandbox(number, pid)
+        self._sandboxes[process] = (number, pid)
         self._poll.register(process, select.POLLIN)
         _say(self._host, {"op": "forked", "id": number, "pid": pid}, process)
 
     def _reap(self, process: int) -> None:
-        sandbox = self._sandboxes.pop(process)
+        number, pid = self._sandboxes.pop(process)
         self._poll.unregister(process)
         os.close(process)
-        _, status = os.waitpid(sandbox.pid, 0)
-        _say(self._host, {"op": "ended", "id": sandbox.number, "code": os.waitstatus_to_exitcode(status)})
+        _, status = os.waitpid(pid, 0)
+        _say(self._host, {"op": "ended", "id": number, "code": os.waitstatus_to_exitcode(status)})
 
 
 def _say(host: socket.socket, message: dict[str, Any], *fds: int) -> None:

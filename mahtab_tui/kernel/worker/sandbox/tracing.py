@@ -70,7 +70,7 @@ def findall(owner: Any, *args: Any, **kwargs: Any) -> Any:
 
 def split(owner: Any, *args: Any, **kwargs: Any) -> Any:
     """`re.split(...)` or `pattern.split(...)`."""
-    if type(owner) is str or isinstance(owner, str):
+    if isinstance(owner, str):
         return owner.split(*args, **kwargs)
     asked = _pattern(owner, args, kwargs, "maxsplit")
     if asked is None:
@@ -110,16 +110,9 @@ def all_of(*pieces: str) -> str:
 
 
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii}
-METHODS: dict[str, Callable[..., Any]] = {
-    "group": group,
-    "groups": groups,
-    "groupdict": groupdict,
-    "findall": findall,
-    "split": split,
-    "join": join,
-}
-_CALLED: tuple[Callable[..., Any], ...] = (*METHODS.values(), item, shown, all_of)
-NAMES = {f"__{function.__name__}_tracked__": function for function in _CALLED}
+_METHODS: tuple[Callable[..., Any], ...] = (group, groups, groupdict, findall, split, join)
+METHODS = {function.__name__: function for function in _METHODS}
+NAMES = {f"__{function.__name__}_tracked__": function for function in (*_METHODS, item, shown, all_of)}
 """What the changed code calls."""
 
 

@@ -31,11 +31,6 @@ def renew() -> None:
     _left[0] = MOST_PIECES
 
 
-def may_track(count: int) -> bool:
-    """Whether so many further strings may be tracked in this turn."""
-    return count <= _left[0]
-
-
 class Tracked(str):
     """A piece of one source."""
 

@@ -64,13 +64,7 @@ class Turns:
         if self._conversation.finished:
             status = "final"
         printed = self._streams.take()
-        return {
-            "turn": number,
-            "status": status,
-            "output": printed.text,
-            "chars": printed.chars,
-            "duration": time.perf_counter() - start,
-        }
+        return {"turn": number, "status": status, "output": printed.text, "chars": printed.chars, "duration": time.perf_counter() - start}
 
     def _prepare(self) -> None:
         """Restore what an earlier turn may have replaced."""
@@ -90,10 +84,8 @@ class Turns:
         linecache.cache[filename] = (len(code), None, [line + "\n" for line in code.split("\n")], filename)
         body, last = _compile(code, filename)
         self._evaluate(body)
-        if last is not None:
-            value = self._evaluate(last)
-            if value is not None:
-                print(repr(value))
+        if last is not None and (value := self._evaluate(last)) is not None:
+            print(repr(value))
 
     def _evaluate(self, code: CodeType) -> Any:
         result = eval(code, self._main.__dict__)

@@ -35,8 +35,6 @@ def with_items(value: object, most: int) -> object:
 
 def readable(value: object) -> str:
     """Return a value as text: strings as they are, lists, dicts and sets as JSON if possible, all else as Python shows it."""
-    if isinstance(value, str):
-        return str(value)
     if not isinstance(value, (list, tuple, dict, set, frozenset)):
         return str(value)
     try:
