@@ -22,7 +22,7 @@ from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.llm.sampling import sampling_of
 from mahtab_tui.sandbox.text import Text
-from mahtab_tui.search.callers import Caller, SearchAnswer
+from mahtab_tui.search.callers import Caller
 from mahtab_tui.search.chosen_models import GivenModel
 from mahtab_tui.search.events import Emit
 from mahtab_tui.search.limits import MAX_CALLS, limits_of
@@ -147,7 +147,8 @@ def rlm(
             if found.state in ("error", "stopped"):
                 raise SearchFailed(plain(found.text), found.packed, taken.contexts)
             if found.state == "partial":
-                emit(Notice(_partial(found), level="warning", time=time.time()))
+                spent = f"{found.duration:.0f} s and {found.usage.calls:,} calls"
+                emit(Notice(f"The search did not finish; this is the best answer from {spent}.", level="warning", time=time.time()))
             return found.as_result(found.text if raw else plain(found.text))
 
         answer = answered(query, returns, find, (SearchFailed, ValueError), raw=raw, contexts=taken.contexts)
@@ -237,7 +238,3 @@ class _SafeCallback:
         except BaseException as error:  # the caller's code, even if it exits: this is the search's thread
             self._take = None
             warnings.warn(f"on_event failed and will not be called again: {type(error).__name__}: {error}", stacklevel=2)
-
-
-def _partial(answer: SearchAnswer) -> str:
-    return f"The search did not finish; this is the best answer from {answer.duration:.0f} s and {answer.usage.calls:,} calls."

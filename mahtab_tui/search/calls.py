@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
 from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
-from mahtab_tui.llm.failures import explained, is_busy
+from mahtab_tui.llm.failures import is_busy
 from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
 from mahtab_tui.search.conversation import Model, NodeConversation, Reply
@@ -132,8 +132,3 @@ class Calls:
 
     def _prices_of(self, model: Model) -> Prices:
         return self._prices.setdefault(model, Prices(model.usd_per_token))
-
-
-def as_sentence(error: Exception) -> str:
-    """Say why a call failed, for the user and for models."""
-    return str(explained(error))

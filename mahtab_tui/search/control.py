@@ -32,20 +32,10 @@ class NoControl:
     """Control of a recording: each method only tells the user why it cannot act."""
 
     def __init__(self, tell: Callable[[str], None], why: str) -> None:
-        self._tell = tell
-        self._why = why
+        def refuse(*args: object, **kwargs: object) -> None:
+            tell(why)
 
-    def stop(self, tree: str, node: str) -> None:
-        self._tell(self._why)
-
-    def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        self._tell(self._why)
-
-    def make_variable(self, answer: str) -> None:
-        self._tell(self._why)
+        self.stop = self.retry = self.make_variable = self.answer = refuse
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         return None
-
-    def answer(self, request: str, run: bool) -> None:
-        self._tell(self._why)

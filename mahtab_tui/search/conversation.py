@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
+
+T = TypeVar("T")
 
 CONCURRENCY = 16
 """Calls of a model at a time, by default."""
@@ -68,7 +74,7 @@ class NodeConversation:
         self.model = model
         self.chars = 0
         """Characters of all messages."""
-        self._messages: list[Message] = []
+        self.messages: list[Message] = []
         for message in messages:
             self.add(message)
         self.instance: Any = None
@@ -82,22 +88,18 @@ class NodeConversation:
 
     def add(self, message: Message) -> None:
         """Add a message."""
-        self._messages.append(message)
+        self.messages.append(message)
         self.chars += len(message.content)
 
     def replace(self, old: Message, new: Message) -> None:
         """Put a message in the place of another."""
-        place = next(place for place, message in enumerate(self._messages) if message is old)
-        self._messages[place] = new
+        place = next(place for place, message in enumerate(self.messages) if message is old)
+        self.messages[place] = new
         self.chars += len(new.content) - len(old.content)
-
-    def beginning(self, count: int) -> list[Message]:
-        """Return the first messages."""
-        return self._messages[:count]
 
     def worst_cost(self) -> float | None:
         """Return the US dollars that the next call may cost at most; None if unknown."""
-        return self.model.worst_cost(self._messages)
+        return self.model.worst_cost(self.messages)
 
     async def say(self, on_words: OnWords) -> Reply:
         """Send the messages and return the answer, which is not added to them; see `Model.answer`."""
@@ -107,9 +109,28 @@ class NodeConversation:
             self.heard = "" if words is None else self.heard + words
             on_words(words)
 
-        return await self.model.answer(self, self._messages, hear)
+        return await self.model.answer(self, self.messages, hear)
 
 
 def as_model_error(error: BaseException) -> ModelError:
     """Turn an exception that is meant to end a program or a task (`SystemExit`) into a `ModelError`."""
     return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
+
+
+def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Run a model's code on a daemon thread, which cannot delay the program's exit. Returns what will have its result, or its failure."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            settle = partial(ended.set_result, work())
+        except Exception as error:  # the thread's outermost frame; whoever waits raises it
+            settle = partial(ended.set_exception, error)
+        except BaseException as error:  # the code exits, which must not end this process
+            settle = partial(ended.set_exception, as_model_error(error))
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
+            loop.call_soon_threadsafe(lambda: ended.done() or settle())
+
+    threading.Thread(target=run, name="rlm-model", daemon=True).start()
+    return ended

@@ -8,20 +8,22 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
+from sys import getsizeof
 from typing import Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
+from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
 from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
 from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline
-from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Message, Model
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, NodeSource, size_of
+from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome, NodeSource
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request
@@ -110,7 +112,7 @@ class Engine:
     @property
     def size(self) -> int:
         """Bytes of the root's text."""
-        return size_of(self._text.text)
+        return getsizeof(self._text.text)
 
     def stop(self, node_id: str) -> None:
         """Stop a node and its descendants."""
@@ -190,7 +192,7 @@ class Engine:
         except (BudgetSpent, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
-            return NodeOutcome(as_sentence(error), "error")
+            return NodeOutcome(str(explained(error)), "error")
         finally:
             node.over = True
             for asking in node.asking:
@@ -209,8 +211,8 @@ class Engine:
         self._events.send(SearchFinal(outcome.text, node=node.id, state=outcome.state, duration=duration, spans=tuple(outcome.spans), late=late))
         node.batch.ended(node)
         if node.parent is not None:  # the root can always be run again
-            made = 0 if node.source.text is self._text else size_of(node.source.text.text)
-            for forgotten in self._kept.add(node, made + size_of(node.query) + size_of(outcome.text)):
+            made = 0 if node.source.text is self._text else getsizeof(node.source.text.text)
+            for forgotten in self._kept.add(node, made + getsizeof(node.query) + getsizeof(outcome.text)):
                 del self._nodes[forgotten.id]
 
     async def _unwind(self, nodes: list[LiveNode]) -> None:
@@ -243,7 +245,7 @@ class Engine:
             async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
                 said = await self.calls.say(node.id, 1, 1, conversation)
         except Exception as error:  # also a provider's own code
-            why = "The time for the search is up." if limit.expired() else as_sentence(error)
+            why = "The time for the search is up." if limit.expired() else str(explained(error))
             if not conversation.heard.strip() and not limit.expired():
                 raise
             if not conversation.heard.strip():
@@ -263,8 +265,8 @@ class Engine:
         """Run the sub-calls that a node's code requests. Raises `CallRefusedError`."""
         if self._begun + len(request.parts) > _NODES:
             raise CallRefusedError(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
-        made = sum(size_of(part.text) for part in request.parts if isinstance(part, Text))
-        made += sum(map(size_of, {id(query): query for query in request.queries}.values()))
+        made = sum(getsizeof(part.text) for part in request.parts if isinstance(part, Text))
+        made += sum(map(getsizeof, {id(query): query for query in request.queries}.values()))
         if self._made + made > _MADE:
             raise CallRefusedError(
                 f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."

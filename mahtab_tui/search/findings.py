@@ -18,10 +18,10 @@ class Findings:
 
     def __init__(self) -> None:
         self._printed = _Newest()
-        self._answers = _Newest()
+        self.answers = _Newest()
 
     def __bool__(self) -> bool:
-        return bool(self._printed or self._answers)
+        return bool(self._printed or self.answers)
 
     def printed(self, text: str) -> None:
         """Add what its code printed, or what its model said instead of code."""
@@ -30,17 +30,12 @@ class Findings:
     def answered(self, query: str, index: int, of: int, answer: str) -> None:
         """Add the answer of a sub-call: part `index` of `of`, from 0."""
         part = f" (part {index + 1} of {of})" if of > 1 else ""
-        self._answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
-
-    @property
-    def answers(self) -> str:
-        """The answers of sub-calls, one below the other."""
-        return self._answers.text
+        self.answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
 
     @property
     def text(self) -> str:
         """Answers and outputs."""
-        answers = f"Answers on parts of the text:\n{self._answers.text}" if self._answers else ""
+        answers = f"Answers on parts of the text:\n{self.answers.text}" if self.answers else ""
         printed = f"Printed by its code:\n{self._printed.text}" if self._printed else ""
         return "\n\n".join(part for part in (answers, printed) if part)
 

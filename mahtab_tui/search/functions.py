@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import inspect
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.search.conversation import CONCURRENCY, Message, NodeConversation, OnWords, Reply, as_model_error
+from mahtab_tui.search.conversation import CONCURRENCY, Message, NodeConversation, OnWords, Reply, on_thread
 
 Function = Callable[[list[dict[str, str]]], Any]
 
@@ -42,10 +39,7 @@ class FunctionModel:
 
     async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
         sent = [{"role": message.role, "content": self._secrets.told(message.content)} for message in messages]
-        if inspect.iscoroutinefunction(self._function):
-            said = await self._function(sent)
-        else:
-            said = await self._on_thread(sent)
+        said = await (self._function(sent) if inspect.iscoroutinefunction(self._function) else on_thread(lambda: self._function(sent)))
         if not isinstance(said, str):
             raise ModelError(f"{self.name} must return the answer as a str, not {type(said).__name__}.")
         text = encodable(said)
@@ -54,30 +48,3 @@ class FunctionModel:
 
     def close(self) -> None:
         """Do nothing: a function has no processes."""
-
-    async def _on_thread(self, sent: list[dict[str, str]]) -> Any:
-        """Call the function on a daemon thread, which cannot delay the program's exit."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[Any] = loop.create_future()
-
-        def settle(said: Any, error: Exception | None) -> None:
-            if ended.done():
-                return
-            if error is None:
-                ended.set_result(said)
-            else:
-                ended.set_exception(error)
-
-        def run() -> None:
-            said, failure = None, None
-            try:
-                said = self._function(sent)
-            except Exception as error:  # the thread's outermost frame; the waiting coroutine raises it
-                failure = error
-            except BaseException as error:  # the caller's function exits, which must not end this process
-                failure = as_model_error(error)
-            with contextlib.suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(settle, said, failure)
-
-        threading.Thread(target=run, name="rlm-model", daemon=True).start()
-        return await ended

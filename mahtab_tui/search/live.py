@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -162,8 +161,3 @@ class EndedNodes:
             oldest.query, oldest.source = "", NodeSource(Text(""))  # others of its fan-out may still know it
             forgotten.append(oldest)
         return forgotten
-
-
-def size_of(text: str) -> int:
-    """Return the bytes of memory that a text takes: up to four for a character."""
-    return sys.getsizeof(text)

@@ -34,11 +34,8 @@ class ChatModel:
         self.secrets = secrets
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
-        """Whether it keeps conversations itself; its answers must come back word for word, or everything is sent again."""
         self.priced = is_priced(llm)
-        """Whether the price of a call is known, if only after it."""
         self.usd_per_token = usd_per_token(llm)
-        """For a token read and a token written, if known before a call."""
         # Providers' packages keep one asynchronous client for the whole process, whose connections belong to the loop that opened them,
         # so that it fails when a second loop uses it (the caller's, the next search's). Their synchronous client works on any thread.
         self.native = type(llm)._stream is BaseChatModel._stream and type(llm)._astream is not BaseChatModel._astream
@@ -64,15 +61,12 @@ class ChatModel:
         return cls(with_sampling(llm, name, sampling or {}), name, secrets or Secrets())
 
     def conversation(self, *messages: Message) -> NodeConversation:
-        """Start a conversation with these messages; its calls are made one after the other."""
         return NodeConversation(self, messages)
 
     def worst_cost(self, messages: Sequence[Message]) -> float | None:
-        """Return the US dollars that an answer to these messages may cost at most; None if unknown."""
         return worst_cost(self.llm, (message.content for message in messages))
 
     async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
-        """Send a conversation's messages and return the answer. Cancelling stops the model and returns at once."""
         instance = self.lease(conversation)
         sent = masked_messages([_KINDS[message.role](message.content) for message in messages], self.secrets)
         if self.native:
@@ -127,7 +121,6 @@ class ChatModel:
             self._free.append(instance)
 
     def close(self) -> None:
-        """End the instances' processes. Blocks until stopped answers have ended, so call it on another thread."""
         for instance in self._made:
             if isinstance(instance.llm, Stoppable):
                 instance.llm.close()

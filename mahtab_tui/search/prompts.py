@@ -9,7 +9,7 @@ from functools import cache
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, SandboxFunctions
+from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
 from mahtab_tui.kernel.worker.sandbox.rlimits import BASE
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
@@ -219,10 +219,8 @@ def _functions() -> str:
     """List each function with its docstring, which help() in the sandbox shows too."""
     entries = []
     for name in FUNCTIONS:
-        method = getattr(SandboxFunctions, name)
-        parameters = [p.replace(annotation=p.empty) for p in list(inspect.signature(method).parameters.values())[1:]]
-        lines = inspect.cleandoc(method.__doc__).split("\n")
-        entries.append("\n  ".join([f"- {name}{inspect.Signature(parameters)}: {lines[0]}", *(line for line in lines[1:] if line)]))
+        lines = inspect.cleandoc(getattr(SandboxFunctions, name).__doc__).split("\n")
+        entries.append("\n  ".join([f"- {name}{SIGNATURES[name]}: {lines[0]}", *(line for line in lines[1:] if line)]))
     return "\n".join(entries)
 
 
@@ -271,18 +269,13 @@ def _document(part: Document) -> str:
     return f"- {shown}: {part.end - part.start:,}"
 
 
+_LEFT = {"turns": "{} turns", "calls": "{:,} model calls", "tokens": "{:,} tokens", "usd": "${:.2f}", "seconds": "{:,.0f} s"}
+
+
 def _left(left: BudgetLeft) -> str:
-    parts = []
-    if left.turns is not None:
-        parts.append(f"{left.turns} {'turn' if left.turns == 1 else 'turns'}")
-    if left.calls is not None:
-        parts.append(f"{left.calls:,} model calls")
-    if left.tokens is not None:
-        parts.append(f"{left.tokens:,} tokens")
-    if left.usd is not None:
-        parts.append(f"${left.usd:.2f}")
-    if left.seconds is not None:
-        parts.append(f"{max(0.0, left.seconds):,.0f} s")
+    parts = [form.format(value) for name, form in _LEFT.items() if (value := getattr(left, name)) is not None]
+    if left.turns == 1:
+        parts[0] = "1 turn"
     text = f"Left: {', '.join(parts)}." if parts else ""
     return f"{text} {_LAST_TURN}" if left.turns == 1 else text
 

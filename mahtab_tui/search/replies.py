@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
 from mahtab_tui.llm.usage import told_usage
-from mahtab_tui.search.conversation import OnWords, Reply, as_model_error
+from mahtab_tui.search.conversation import OnWords, Reply, on_thread
 
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
@@ -74,18 +73,17 @@ class ReplyReader:
 
 
 class ThreadedReader:
-    """Reads a model that has no native asynchronous interface on a daemon thread, which cannot delay the program's exit."""
+    """Reads a model that has no native asynchronous interface on a thread."""
 
     def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
         self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[Reply] = self._loop.create_future()
         self._llm = llm
         self._messages = messages
         self.reader = ReplyReader(llm, lambda words: self._send(on_words, words))
         self._stopped = threading.Event()
+        self.ended = on_thread(self._read)
         # An answer that nobody waits for may end in an error: take note of it, so that asyncio does not log it.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        threading.Thread(target=self._read, name="rlm-model", daemon=True).start()
 
     def stop(self) -> None:
         """Stop the model, again and again until the answer has ended."""
@@ -94,30 +92,15 @@ class ThreadedReader:
             self._llm.stop()
             self._loop.call_later(_STOP_AGAIN, self.stop)
 
-    def _read(self) -> None:
-        reply: Reply | None = None
-        failure: Exception = ModelError("The call was stopped.")
-        try:
-            for chunk in self._llm.stream(self._messages):
-                if self._stopped.is_set():
-                    if not isinstance(self._llm, Stoppable):
-                        break
-                    continue
+    def _read(self) -> Reply:
+        for chunk in self._llm.stream(self._messages):
+            if not self._stopped.is_set():
                 self.reader.take(chunk)
-            else:
-                reply = self.reader.reply()
-        except Exception as error:  # the thread's outermost frame; the waiting coroutine raises it
-            failure = error
-        except BaseException as error:  # the provider's code exits or is cancelled, which must not end this process
-            failure = as_model_error(error)
-        with contextlib.suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._end, reply, failure)
+            elif not isinstance(self._llm, Stoppable):
+                break  # which closes the connection
+        else:
+            return self.reader.reply()
+        raise ModelError("The call was stopped.")
 
     def _send(self, on_words: OnWords, words: str | None) -> None:
         self._loop.call_soon_threadsafe(on_words, words)
-
-    def _end(self, reply: Reply | None, failure: Exception) -> None:
-        if reply is not None:
-            self.ended.set_result(reply)
-        else:
-            self.ended.set_exception(failure)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import TypeVar
 
 from mahtab_tui.llm.failures import is_busy, pause_asked_for
@@ -37,7 +36,7 @@ class Gate:
     async def __aenter__(self) -> None:
         await self.enter()
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.leave()
 
     async def enter(self) -> None:

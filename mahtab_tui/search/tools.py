@@ -49,7 +49,16 @@ class Tools:
         async with self._gate:
             loop = asyncio.get_running_loop()
             answered: asyncio.Future[Mapping[str, Any]] = loop.create_future()
-            self._runner.start(number, name, args, kwargs, lambda result: _from_thread(loop, answered, result))
+
+            def settle(result: Mapping[str, Any]) -> None:
+                if not answered.done():
+                    answered.set_result(result)
+
+            def done(result: Mapping[str, Any]) -> None:
+                with contextlib.suppress(RuntimeError):  # the search has been closed
+                    loop.call_soon_threadsafe(settle, result)
+
+            self._runner.start(number, name, args, kwargs, done)
             try:
                 result = await answered
             finally:
@@ -61,12 +70,3 @@ class Tools:
             return plain_data(result.get("value"), f"What {name} returned")
         except NotPlainError as error:
             raise CallRefusedError(str(error)) from None
-
-
-def _from_thread(loop: asyncio.AbstractEventLoop, answered: asyncio.Future[Mapping[str, Any]], result: Mapping[str, Any]) -> None:
-    def settle() -> None:
-        if not answered.done():
-            answered.set_result(result)
-
-    with contextlib.suppress(RuntimeError):  # the search has been closed
-        loop.call_soon_threadsafe(settle)

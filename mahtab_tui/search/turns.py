@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 
 from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
+from mahtab_tui.llm.failures import explained
 from mahtab_tui.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search import prompts
 from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline
-from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.conversation import Message, Reply
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
@@ -100,7 +101,7 @@ class Exploration:
             if not self._node.found:
                 raise
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
-            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else as_sentence(error)
+            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else str(explained(error))
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
@@ -175,8 +176,8 @@ class Exploration:
         node, found = self._node, self._node.found
         if self._too_long:  # drop the turns between its beginning and its end
             self._conversation.ended = True
-            self._conversation = node.model.conversation(*self._conversation.beginning(2))
-        known = found.text if self._too_long else found.answers
+            self._conversation = node.model.conversation(*self._conversation.messages[:2])
+        known = found.text if self._too_long else found.answers.text
         self._conversation.add(Message("user", prompts.last_message(reason, node.query, known)))
         kept, self._kept = self._kept, Amount()
         try:
@@ -185,7 +186,7 @@ class Exploration:
             if self._too_long or not found:
                 raise
             self._too_long = True
-            return await self._last(as_sentence(error))
+            return await self._last(str(explained(error)))
         except Exception:
             found.printed(self._conversation.heard)  # as far as it came
             raise
