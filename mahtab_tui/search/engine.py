@@ -55,6 +55,7 @@ class Engine:
         consent: Consent,
         tools: Tools | None = None,
     ) -> None:
+        self.tree = events.tree
         self._events = events
         self._limits = limits
         self._model = model
@@ -96,18 +97,8 @@ class Engine:
         try:
             return (await self._roots.outcomes())[0]
         except asyncio.CancelledError:
-            await self._unwind(self._running())
+            await self._unwind(self.running())
             raise
-
-    @property
-    def running(self) -> bool:
-        """Whether any node has not ended."""
-        return bool(self._running())
-
-    @property
-    def tree(self) -> str:
-        """The tree's id."""
-        return self._events.tree
 
     @property
     def size(self) -> int:
@@ -128,7 +119,7 @@ class Engine:
         old = self._nodes.get(node_id)
         if old is None:
             return False
-        if not self._running():
+        if not self.running():
             self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         new = self._make(old.parent, query or old.query, old.source, old.model, old.batch, old.index, plain=old.kind == "llm", replaces=old.id)
         if old.task is not None:
@@ -138,11 +129,12 @@ class Engine:
 
     async def close(self) -> None:
         """Stop all nodes, and wait until their sandboxes have closed."""
-        await self._unwind(self._running())
+        await self._unwind(self.running())
         while self._background:
             await asyncio.wait(self._background)
 
-    def _running(self) -> list[LiveNode]:
+    def running(self) -> list[LiveNode]:
+        """Return the nodes that have not ended."""
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _make(

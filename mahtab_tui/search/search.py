@@ -48,7 +48,7 @@ Asking = Literal["ask", "run", "refuse"]
 
 
 class Search:
-    """Implements `control.Control`. `run` may be called from many threads at once."""
+    """Implements `control.SearchControl`. `run` may be called from many threads at once."""
 
     def __init__(
         self,
@@ -150,12 +150,9 @@ class Search:
             self._callers.discard(future)
 
     def stop(self, tree: str, node: str) -> None:
-        """Stop a node; see `Control`."""
         self._on_tree(tree, lambda engine: engine.stop(node))
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again; see `Control`."""
-
         def retry(engine: Engine) -> None:
             if not engine.retry(node, query):
                 self._notice("warning", f"Call {node} of the search cannot be run again: its text is no longer in memory.")
@@ -163,13 +160,10 @@ class Search:
         self._on_tree(tree, retry)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
-        """Return a part of a tree's text, or None if it is no longer in memory."""
         engine = self._trees.get(tree)
         return None if engine is None else engine.text(start, end)
 
     def answer(self, request: str, run: bool) -> None:
-        """Answer the question before a large fan-out."""
-
         def answer() -> None:
             if (question := self._questions.get(request)) is not None and not question.done():
                 question.set_result(run)
@@ -235,7 +229,7 @@ class Search:
     async def _forget(self) -> None:
         """Forget the oldest trees that have ended."""
         while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES):
-            oldest = next((tree for tree, engine in self._trees.items() if not engine.running), None)
+            oldest = next((tree for tree, engine in self._trees.items() if not engine.running()), None)
             if oldest is None:
                 return
             del self._logs[oldest]

@@ -52,6 +52,7 @@ class Exploration:
         self.sandbox: asyncio.Future[Sandbox] | None = None
         """The caller closes it."""
         self._tools = tools
+        self._described = tools.described if tools else ()
         self._conversation = node.model.conversation()
         self._turn = 0
         self._too_long = False
@@ -67,14 +68,13 @@ class Exploration:
         Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a model's errors while nothing has been found.
         """
         text = self._node.source.take()
-        turns, depth = self._limits.max_turns, self._node.depth
-        tools = self._tools.described if self._tools else ()
-        self._conversation.add(Message("system", prompts.system_prompt(text, self._limits, depth=depth, gaps=self._sandboxes.gaps, tools=tools)))
+        depth, gaps = self._node.depth, self._sandboxes.gaps
+        self._conversation.add(Message("system", prompts.system_prompt(text, self._limits, depth=depth, gaps=gaps, tools=self._described)))
         try:
             self._keep()
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
-        self._conversation.add(Message("user", prompts.first_message(self._node.query, text, self._left(turns))))
+        self._conversation.add(Message("user", prompts.first_message(self._node.query, text, self._left(self._limits.max_turns))))
         calls, found = SandboxCalls(self._node, text, self._events, ask, self._limits, self._tools), self._node.found
         try:
             outcome, reason = await self._until(deadline.work, self._explore(calls, text))
@@ -105,8 +105,8 @@ class Exploration:
 
     async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[NodeOutcome | None, str]:
         """Return the outcome, or None and the reason."""
-        tools, longest = self._tools.described if self._tools else (), self._limits.answer_at(self._node.depth)
-        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls, longest, tools))  # while the model thinks
+        longest = self._limits.answer_at(self._node.depth)
+        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls, longest, self._described))  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:

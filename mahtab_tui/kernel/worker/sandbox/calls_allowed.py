@@ -55,6 +55,10 @@ _THREAD = _CLONE_VM | _CLONE_SIGHAND | _CLONE_THREAD
 # Without F_SETOWN and F_SETSIG, which make the kernel send signals to other processes.
 _F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_DUPFD_CLOEXEC = 0, 1, 2, 3, 4, 1030
 _O_ASYNC = 0x2000
+_FCNTL = (
+    (Check(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
+    (Check(1, _INT, (_F_SETFL,)), Check(2, _O_ASYNC, (0,))),
+)
 _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS = 0x541B, 0x5421, 0x5450, 0x5451, 0x5401
 
 # Only streams: a connected pair stays connected, while a datagram socket could be redirected. No MSG_OOB.
@@ -80,15 +84,7 @@ ALLOWED = (
     AllowedCall("dup", 32, 23),
     AllowedCall("dup2", 33, None),
     AllowedCall("dup3", 292, 24),
-    AllowedCall(
-        "fcntl",
-        72,
-        25,
-        (
-            (Check(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
-            (Check(1, _INT, (_F_SETFL,)), Check(2, _O_ASYNC, (0,))),
-        ),
-    ),
+    AllowedCall("fcntl", 72, 25, _FCNTL),
     AllowedCall("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)),
     # What asyncio makes for itself.
     AllowedCall("pipe", 22, None),

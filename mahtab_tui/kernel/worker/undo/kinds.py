@@ -17,7 +17,7 @@ from .fixed import FixedKinds
 from .guarded import guarded, sign_of
 from .part import ATOMS, Apply, Part, Values
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
-from .tables import special_parts
+from .tables import SPECIAL
 
 _UNCHANGING = ("pyarrow", "polars", "duckdb", "_duckdb", "weakref", "torch")
 """Packages and modules of classes whose objects are compared by identity alone."""
@@ -131,12 +131,11 @@ class Kinds:
         self._namespace = namespace
         self._modules = _own_modules()
         self._globals = {address_of(namespace), *(address_of(own_dict(module)) for module in self._modules.values())}
-        self._special = tuple(special_parts())
+        self._special = [(cls, part) for module, name, part in SPECIAL if (cls := loaded(module, name)) is not MISSING]
         self._fixed = FixedKinds()
         self._known: dict[int, Kind] = {}
 
     def kind(self, value: Any) -> Kind:
-        """The kind of an object."""
         cls = type(value)
         known = self._known.get(address_of(cls))
         if known is None:

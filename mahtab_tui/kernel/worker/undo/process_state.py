@@ -13,7 +13,7 @@ class Setting(NamedTuple):
 
     label: str
     read: Callable[[], Any]
-    """Reads it as plain values that can be compared; None if it does not exist."""
+    """Reads it as plain values that can be compared. Raises whatever it likes if it does not exist."""
     write: Callable[[Any], object]
 
 
@@ -33,13 +33,6 @@ def _write_environment(wanted: dict[str, str]) -> None:
             os.environ[name] = text
 
 
-def _directory() -> str | None:
-    try:
-        return os.getcwd()
-    except OSError:
-        return None
-
-
 def _write_import_path(wanted: tuple[Any, list[str]]) -> None:
     sys.path = wanted[0]
     sys.path[:] = wanted[1]
@@ -53,27 +46,14 @@ def _write_filters(wanted: tuple[Any, list[Any]]) -> None:
         mutated()
 
 
-def _random() -> Any:
-    module = sys.modules.get("random")
-    return None if module is None else module.getstate()
-
-
 def _numpy_random() -> Any:
-    module = sys.modules.get("numpy.random")
-    if module is None:
-        return None
-    name, keys, *rest = module.get_state()
+    name, keys, *rest = sys.modules["numpy.random"].get_state()
     return (name, keys.tobytes(), *rest)
 
 
 def _write_numpy_random(wanted: Any) -> None:
     numpy = sys.modules["numpy"]
     numpy.random.set_state((wanted[0], numpy.frombuffer(wanted[1], dtype="uint32"), *wanted[2:]))
-
-
-def _torch_random() -> Any:
-    get_state = getattr(sys.modules.get("torch"), "get_rng_state", None)
-    return None if get_state is None else bytes(get_state().numpy())
 
 
 def _write_torch_random(wanted: bytes) -> None:
@@ -83,12 +63,12 @@ def _write_torch_random(wanted: bytes) -> None:
 
 _SETTINGS = (
     Setting("os.environ", _environment, _write_environment),
-    Setting("working directory", _directory, os.chdir),
+    Setting("working directory", os.getcwd, os.chdir),
     Setting("sys.path", lambda: (sys.path, list(sys.path)), _write_import_path),
     Setting("warnings.filters", lambda: (warnings.filters, list(warnings.filters)), _write_filters),
-    Setting("random", _random, lambda wanted: sys.modules["random"].setstate(wanted)),
+    Setting("random", lambda: sys.modules["random"].getstate(), lambda wanted: sys.modules["random"].setstate(wanted)),
     Setting("numpy.random", _numpy_random, _write_numpy_random),
-    Setting("torch.random", _torch_random, _write_torch_random),
+    Setting("torch.random", lambda: bytes(sys.modules["torch"].get_rng_state().numpy()), _write_torch_random),
 )
 
 
@@ -117,5 +97,5 @@ def _libraries() -> set[str]:
 def _read(setting: Setting) -> Any:
     try:
         return setting.read()
-    except Exception:  # a library in the middle of its import, or one of the user's by that name
+    except Exception:  # a library that is not loaded, in the middle of its import, or one of the user's by that name
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import marshal
 import math
 import sys
-from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple
 
 from ..own import as_own
@@ -201,9 +200,8 @@ def _put_array_of_module(value: Any, values: Values) -> None:
 
 
 def _state_of_generator(value: Any) -> Values:
-    if hasattr(value, "bit_generator"):
-        return [pickle_of(value.bit_generator.state)]
-    return [pickle_of(value.get_state(legacy=False))]
+    state = value.bit_generator.state if hasattr(value, "bit_generator") else value.get_state(legacy=False)
+    return [_pickle_of(state)]
 
 
 def _put_state_of_generator(value: Any, values: Values) -> Apply:
@@ -223,28 +221,23 @@ def _put_random(value: Any, values: Values) -> Apply:
     return lambda: loaded("random", "Random").setstate(value, state)
 
 
-def pickle_of(value: Any) -> bytes:
+def _pickle_of(value: Any) -> bytes:
     """A library's own value as bytes."""
     return bytes(late_import("pickle").dumps(value, 4))
 
 
-def special_parts() -> Iterator[tuple[type, Part]]:
-    """The classes of loaded libraries that are more than they seem to Python, and their parts."""
-    known = (
-        ("numpy", "ndarray", Part("array", _array, _put_array, size=_objects_in)),
-        ("torch", "Tensor", Part("tensor", _tensor, _put_tensor)),
-        ("numpy.random", "Generator", Part("random", _state_of_generator, _put_state_of_generator)),
-        ("numpy.random", "RandomState", Part("random", _state_of_generator, _put_state_of_generator)),
-        ("random", "Random", Part("random", lambda value: [pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
-        ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
-        ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
-        ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
-        ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), put_fields(*_MANAGER))),
-        ("pandas.core.internals.managers", "BlockManager", Part("manager", _fields(_MANAGER), _put_manager)),
-        ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), put_fields(*_BLOCK))),
-        ("pandas._libs.arrays", "NDArrayBacked", Part("backed", _fields(("_ndarray", "_dtype")), _put_backed)),
-    )
-    for module, name, part in known:
-        cls = loaded(module, name)
-        if cls is not MISSING:
-            yield cls, part
+SPECIAL: tuple[tuple[str, str, Part], ...] = (
+    ("numpy", "ndarray", Part("array", _array, _put_array, size=_objects_in)),
+    ("torch", "Tensor", Part("tensor", _tensor, _put_tensor)),
+    ("numpy.random", "Generator", Part("random", _state_of_generator, _put_state_of_generator)),
+    ("numpy.random", "RandomState", Part("random", _state_of_generator, _put_state_of_generator)),
+    ("random", "Random", Part("random", lambda value: [_pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
+    ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
+    ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
+    ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
+    ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), put_fields(*_MANAGER))),
+    ("pandas.core.internals.managers", "BlockManager", Part("manager", _fields(_MANAGER), _put_manager)),
+    ("pandas._libs.internals", "Block", Part("block", _fields(_BLOCK), put_fields(*_BLOCK))),
+    ("pandas._libs.arrays", "NDArrayBacked", Part("backed", _fields(("_ndarray", "_dtype")), _put_backed)),
+)
+"""The classes of libraries that are more than they seem to Python, and their parts."""
