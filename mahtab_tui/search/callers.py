@@ -10,8 +10,8 @@ from typing import NamedTuple
 from mahtab_tui.kernel.worker.answers import Result, SearchUsage
 from mahtab_tui.llm.spending import UsageStats
 from mahtab_tui.sandbox.text import Span
-from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.live import EndState
+from mahtab_tui.search.log import KeptLog
 
 
 class SearchAnswer(NamedTuple):

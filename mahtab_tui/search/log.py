@@ -1,4 +1,4 @@
-"""Logs of searches: writes their events to a file as JSON lines, reads and replays them."""
+"""Logs of searches: keeps their events for the caller, writes them to a file as JSON lines, reads and replays them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,64 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus.codec import FORMAT, as_json, from_json
-from mahtab_tui.bus.records import Record, SearchChatStream
+from mahtab_tui.bus.records import Notice, Record, SearchChatStream
+from mahtab_tui.kernel.worker.search_log import packed
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
 MAX_BYTES = 500_000_000
 """The size of one log; later events are not written."""
 _LONGEST_PAUSE = 5.0
 """Seconds that a replay waits at most between two events."""
+
+_AT_ONCE = 4_000_000
+"""Characters of events that are compressed together in memory."""
+MOST = 200_000_000
+"""Characters of events that are kept in memory; later ones are not."""
+
+
+class KeptLog:
+    """The events of one search, without streamed pieces. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._packed: list[bytes] = []
+        self._events: list[Record] = []
+        """Those that are not compressed yet: most callers never ask for them."""
+        self._chars = 0
+        self._left = MOST
+
+    @property
+    def chars(self) -> int:
+        """How many characters the events' texts have, about."""
+        return MOST - self._left
+
+    def add(self, event: Record) -> None:
+        """Keep an event."""
+        if isinstance(event, SearchChatStream):
+            return
+        size = len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))
+        with self._lock:
+            if self._left <= 0:
+                return
+            self._left -= size
+            self._chars += size
+            self._events.append(event)
+            if self._left <= 0:
+                self._events.append(Notice("The log ends here: the search had too many events.", level="warning", time=event.time))
+            if self._chars > _AT_ONCE:
+                self._pack()
+
+    def packed(self) -> bytes:
+        """Return the events so far, as `worker.search_log.unpacked` reads them."""
+        with self._lock:
+            self._pack()
+            return b"".join(self._packed)
+
+    def _pack(self) -> None:
+        if self._events:
+            self._packed.append(packed([as_json(event) for event in self._events]))
+            self._events.clear()
+            self._chars = 0
 
 
 class Log:

@@ -26,9 +26,9 @@ from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
-from mahtab_tui.search.kept_log import KeptLog
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import NodeOutcome
+from mahtab_tui.search.log import KeptLog
 from mahtab_tui.search.tools import ToolRunner, Tools
 from mahtab_tui.system.waiting import result_of
 

@@ -33,7 +33,6 @@ ENDS = 600
 ANSWER = 40_000
 """Characters that are kept of an answer."""
 
-
 _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
 """Events that belong to a turn of a node."""
 
@@ -179,7 +178,7 @@ class Tree:
             (self.roots if node.parent is None else node.parent.children).append(node)
         if record.batch is None or node.parent is None:
             return
-        batch = self._batch(node.parent, str(record.batch))
+        batch = node.parent.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
         batch.of = max(batch.of, count(record.of))
         node.batch = batch
         if (before := batch.slots.get(node.index)) is not None:
@@ -187,9 +186,6 @@ class Tree:
         batch.version += 1
         batch.slots[node.index] = node
         batch.counts[node.state] += 1
-
-    def _batch(self, parent: SearchNode, name: str) -> FanOut:
-        return parent.batches.setdefault(name, FanOut(name))
 
     def _state(self, node: SearchNode, state: State) -> None:
         if node.state == state or node.finished:
@@ -244,7 +240,7 @@ class Tree:
             self._state(node, "waiting")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
-        batch = self._batch(node, str(record.batch))
+        batch = node.batches.setdefault(str(record.batch), FanOut(str(record.batch)))
         self.questions.pop(batch.request, None)
         batch.request = record.request
         if (asked := self.questions.pop(batch.request, None)) is not None:

@@ -21,10 +21,9 @@ from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.kernel.worker.search_log import unpacked
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import PLAIN
-from mahtab_tui.search import kept_log
+from mahtab_tui.search import log as logs
 from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.kept_log import KeptLog
-from mahtab_tui.search.log import read_log
+from mahtab_tui.search.log import KeptLog, read_log
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
 from tests.recursion_scripts import ScriptedModel, Story
@@ -71,12 +70,12 @@ def test_a_log_takes_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
     events = [event for event in story if event.tag != tags.RLM_CHAT_STREAM]
-    monkeypatch.setattr(kept_log, "_AT_ONCE", 1_000)
+    monkeypatch.setattr(logs, "_AT_ONCE", 1_000)
     log = KeptLog()
     for event in story:
         log.add(event)
     assert unpacked(log.packed()) == [codec.as_json(event) for event in events], "in several portions"
-    monkeypatch.setattr(kept_log, "MOST", 3_000)
+    monkeypatch.setattr(logs, "MOST", 3_000)
     log = KeptLog()
     for event in story * 50:
         log.add(event)

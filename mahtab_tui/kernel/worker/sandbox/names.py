@@ -43,7 +43,7 @@ def make_names(
     names. tools: name, signature and documentation of the functions that the caller answers. touches: what reports the parts that are seen.
     """
     touches = touches or Touches(host)
-    functions = SandboxFunctions(text, host, numbered=kind == "str", longest_answer=longest_answer, touches=touches)
+    functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     aliases = Aliases(functions)
     names.update({name: _as_function(getattr(aliases, name)) for name in ALIASES})
@@ -60,15 +60,13 @@ def make_names(
 class SandboxFunctions:
     """The functions that code can call on its text."""
 
-    def __init__(
-        self, text: str, host: EngineHost, *, numbered: bool = True, longest_answer: int = ANSWER_LIMIT, touches: Touches | None = None
-    ) -> None:
+    def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: Touches) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
         self._text = text
         self._host = host
         self._numbered = numbered
         self._longest_answer = longest_answer
-        self._touches = touches or Touches(host)
+        self._touches = touches
         self._grounds = Grounds(text)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:

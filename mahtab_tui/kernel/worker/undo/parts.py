@@ -132,7 +132,7 @@ def _function(function: Any) -> Values:
     return [*(getattr(function, field) for field in _FUNCTION_FIELDS), *(function.__closure__ or ())]
 
 
-def _cell(cell: Any) -> Values:
+def contents_of(cell: Any) -> Values:
     try:
         return [cell.cell_contents]
     except ValueError:
@@ -143,7 +143,7 @@ def _cell(cell: Any) -> Values:
 def _put_cell(cell: Any, values: Values) -> None:
     if values[0] is not MISSING:
         cell.cell_contents = values[0]
-    elif _cell(cell)[0] is not MISSING:
+    elif contents_of(cell)[0] is not MISSING:
         del cell.cell_contents
 
 
@@ -195,7 +195,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque, size=collections.deque.__len__)),
     (bytearray, Part("bytearray", lambda value: [bytes(bytearray.copy(value))], _put_bytes, size=lambda value: bytearray.__len__(value) // 8)),
     (types.FunctionType, Part("function", _function, put_fields(*_FUNCTION_FIELDS))),
-    (types.CellType, Part("cell", _cell, _put_cell)),
+    (types.CellType, Part("cell", contents_of, _put_cell)),
     (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
     (staticmethod, Part("method", _own_fields(staticmethod, "__func__"), None)),
     (classmethod, Part("method", _own_fields(classmethod, "__func__"), None)),

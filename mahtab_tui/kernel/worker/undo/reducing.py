@@ -10,6 +10,7 @@ from typing import Any
 
 from ..statics import MISSING, loaded
 from ..stdlib import late_import
+from .parts import contents_of
 
 
 class PythonVersionError(Exception):
@@ -20,12 +21,13 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
     """What a `reducer_override` returns for an object; `NotImplemented` for most."""
     cls = type(thing)
     if cls is types.FunctionType and thing.__globals__ is namespace:
-        fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, _described(thing))
+        described = {name: getattr(thing, name) for name in ("__qualname__", "__doc__", "__annotations__")}
+        fields = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__, described)
         return _function, (thing.__code__, namespace, thing.__name__, thing.__closure__), fields, None, None, _set_function
     if cls is types.CodeType:
         return _code, (_magic(), late_import("marshal").dumps(thing))
     if cls is types.CellType:
-        return types.CellType, (), (_contents(thing),), None, None, _set_cell
+        return types.CellType, (), tuple(contents_of(thing)), None, None, _set_cell
     if cls is loaded("numpy", "ndarray"):
         return _array_parts(thing)
     if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
@@ -37,10 +39,6 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
 
 def _magic() -> bytes:
     return bytes(late_import("importlib.util").MAGIC_NUMBER)
-
-
-def _described(function: types.FunctionType) -> dict[str, Any]:
-    return {name: getattr(function, name) for name in ("__qualname__", "__doc__", "__annotations__")}
 
 
 def _code(magic: bytes, data: bytes) -> Any:
@@ -71,13 +69,6 @@ def _refs(blocks: list[Any]) -> Any:
 def _set_cell(cell: Any, fields: Any) -> None:
     if fields[0] is not MISSING:
         cell.cell_contents = fields[0]
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
 
 
 def _array_parts(array: Any) -> Any:
