@@ -72,10 +72,7 @@ class Sandboxes(Protocol):
     """What its Python lacks and the model must know; empty if nothing."""
 
     async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> Sandbox:
-        """Start a sandbox that holds a text. longest_answer: the most characters of an answer. tools: functions that the host answers.
-
-        Raises `SandboxError`.
-        """
+        """Start a sandbox that holds a text. longest_answer: in characters. tools: functions that the host answers. Raises `SandboxError`."""
 
     async def close(self) -> None:
         """End all sandboxes and the processes that make them."""

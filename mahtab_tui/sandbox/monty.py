@@ -56,7 +56,6 @@ class MontySandboxes:
             self._pool = None
 
     def forget(self, sandbox: MontySandbox) -> None:
-        """Remove a closed sandbox."""
         self._sandboxes.discard(sandbox)
 
     async def session(self, text: Text) -> AsyncMontySession:

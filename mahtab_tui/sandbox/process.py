@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 
+from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
@@ -38,7 +39,8 @@ class ProcessSandboxes:
         self._closed = False
 
     async def start(self, text: Text, host: SandboxHost, longest_answer: int = ANSWER_LIMIT, tools: Sequence[DescribedTool] = ()) -> ProcessSandbox:
-        sandbox = ProcessSandbox(self, text, host, longest_answer, tools)
+        about = {"kind": text.kind, "parts": text.parts, "contexts": text.contexts, "answer": longest_answer, "tools": list(tools)}
+        sandbox = ProcessSandbox(self, text.text, host, about)
         await sandbox.begin()
         self._sandboxes.add(sandbox)
         return sandbox
@@ -51,12 +53,11 @@ class ProcessSandboxes:
             self._server = None
 
     def forget(self, sandbox: ProcessSandbox) -> None:
-        """Remove a closed sandbox."""
         self._sandboxes.discard(sandbox)
 
-    async def child(self, text: Text, host: SandboxHost, longest_answer: int, tools: Sequence[DescribedTool]) -> ChildProcess:
-        """Start a process that holds a text and is ready for its first turn. Raises `SandboxError`."""
-        memory = await _memory_file_of(text.text)
+    async def child(self, text: str, host: SandboxHost, about: Frame) -> ChildProcess:
+        """Start a process that holds a text and is ready for its first turn. about: how its code gets the text. Raises `SandboxError`."""
+        memory = await _memory_file_of(text)
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -74,7 +75,6 @@ class ProcessSandboxes:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
-                about = {"kind": text.kind, "parts": text.parts, "contexts": text.contexts, "answer": longest_answer, "tools": list(tools)}
                 child.send({"op": "text", **about})
                 await child.ready
         except BaseException as error:
@@ -107,17 +107,16 @@ class ProcessSandboxes:
 class ProcessSandbox:
     """A node's Python: a process, and a new one after a kill."""
 
-    def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost, longest_answer: int, tools: Sequence[DescribedTool]) -> None:
+    def __init__(self, sandboxes: ProcessSandboxes, text: str, host: SandboxHost, about: Frame) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._host = host
-        self._longest_answer = longest_answer
-        self._tools = tools
+        self._about = about
         self._child: ChildProcess | None = None
 
     async def begin(self) -> None:
         """Start the process. Raises `SandboxError`."""
-        self._child = await self._sandboxes.child(self._text, self._host, self._longest_answer, self._tools)
+        self._child = await self._sandboxes.child(self._text, self._host, self._about)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         if self._child is None or self._child.over:

@@ -179,10 +179,7 @@ class Searcher:
     """
 
     def __init__(self, *, model: GivenModel | None = None, sub_model: GivenModel | None = None, **options: Any) -> None:
-        """model, sub_model and the other options of `rlm` hold for all its searches that do not have others.
-
-        Raises `TypeError` for an unknown option.
-        """
+        """The options of `rlm` hold for all its searches that do not have others. Raises `TypeError` for an unknown one."""
         self.model = model
         self.sub_model = sub_model
         known = [name for name, each in inspect.signature(rlm).parameters.items() if each.kind is each.KEYWORD_ONLY and name != "searcher"]

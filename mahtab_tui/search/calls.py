@@ -38,10 +38,7 @@ class Calls:
         return self._prices_of(model).estimate(chars, calls)
 
     async def say(self, node: str, turn: int, turns: int, conversation: NodeConversation, kept: Amount | None = None) -> Reply:
-        """Ask the model when the schedule allows it. kept: what is already reserved for this call; it is released at the end.
-
-        Raises `BudgetSpent`, `ModelError`.
-        """
+        """Ask the model when it is its turn. kept: reserved for this call, and released after it. Raises `BudgetSpent`, `ModelError`."""
 
         async def work() -> Reply:
             self._events.send(SearchTurn(node=node, turn=turn, turns=turns))  # again after each back-off

@@ -13,10 +13,7 @@ class SearchControl(Protocol):
         """Stop a node: its code, its model calls and its descendants. Siblings go on; the parent gets a value marked as failed."""
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again, with another query if one is given.
-
-        If the parent still waits, it gets the new answer; otherwise the new answer is kept beside the old one.
-        """
+        """Run a node again, perhaps with another query. If its parent no longer waits, the new answer is kept beside the old one."""
 
     def make_variable(self, answer: str) -> None:
         """Make an answer a variable of the namespace, by a cell of the user's."""

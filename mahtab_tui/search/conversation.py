@@ -58,10 +58,7 @@ class Model(Protocol):
         """Return the US dollars that an answer to these messages may cost at most; None if unknown."""
 
     async def answer(self, conversation: NodeConversation, messages: Sequence[Message], hear: OnWords) -> Reply:
-        """Send a conversation's messages and return the answer. Cancelling stops the model and returns at once.
-
-        Raises `ModelError`, or what the provider's code raises.
-        """
+        """Return the answer to messages. Cancelling stops the model at once. Raises `ModelError`, or what the provider's code raises."""
 
     def close(self) -> None:
         """End its processes. May block, so call it on another thread."""
@@ -87,7 +84,6 @@ class NodeConversation:
         """What the last call used, also if it failed; None if the model did not report it."""
 
     def add(self, message: Message) -> None:
-        """Add a message."""
         self.messages.append(message)
         self.chars += len(message.content)
 

@@ -52,10 +52,7 @@ _LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "max_
 
 
 def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
-    """Combine the limits that the caller gave with the settings, which replace those that are None.
-
-    Raises `ValueError` with a sentence for the user.
-    """
+    """Combine the given limits with the settings, which replace those that are None. Raises `ValueError` with a sentence for the user."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
         whole = name in _LEAST

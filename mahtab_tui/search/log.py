@@ -44,7 +44,6 @@ class KeptLog:
         return MOST - self._left
 
     def add(self, event: Record) -> None:
-        """Keep an event."""
         if isinstance(event, SearchChatStream):
             return
         size = len(event.text) + 200 + 10 * len(getattr(event, "spans", ()))

@@ -40,7 +40,6 @@ class UsageSum:
     """Calls whose price is not known."""
 
     def add(self, tokens: int, cost: float | None) -> None:
-        """Count one call."""
         self.calls += 1
         self.tokens += tokens
         self.cost += cost or 0.0

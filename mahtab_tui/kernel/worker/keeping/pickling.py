@@ -103,9 +103,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
 
 
 def unpickled(stream: bytearray, sizes: list[int], fill: Fill, namespace: dict[str, Any]) -> dict[str, Any]:
-    """The variables again, by name. sizes: of the blocks, in bytes. Raises whatever an object raises that cannot be made.
-
-    `load_cloudpickle` must have been called."""
+    """The variables again, by name, after `load_cloudpickle`. sizes: of the blocks, in bytes. Raises whatever making an object raises."""
     pickle = late_import("pickle")
     data = io.BytesIO(stream)
     sources, of_pickle = pickle.load(data)

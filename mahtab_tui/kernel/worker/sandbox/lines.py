@@ -24,10 +24,7 @@ AROUND = 300
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
-    """Compile a pattern, given as text or compiled, so that ``^`` and ``$`` match at line ends.
-
-    Raises ValueError for an invalid regular expression, TypeError for another type.
-    """
+    """Compile a pattern, so that ``^`` and ``$`` match at line ends. Raises ValueError for an invalid one, TypeError for other types."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return re.compile(pattern.pattern, pattern.flags | re.MULTILINE)
     if not isinstance(pattern, str):

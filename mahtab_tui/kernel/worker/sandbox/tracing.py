@@ -167,10 +167,7 @@ def _call(node: ast.expr, function: Callable[..., Any], args: list[ast.expr], ke
 
 
 def _pattern(owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], third: str = "") -> tuple[Pattern[str], Tracked, tuple[Any, ...]] | None:
-    """Return the pattern, the string and further arguments of a call; None unless it is one of `re` over a tracked string.
-
-    third: the name of the argument after the string.
-    """
+    """Return pattern, string and further arguments of a call of `re` over a tracked string; else None. third: the argument after the string."""
     if owner is re and len(args) >= 2 and isinstance(args[1], Tracked) and kwargs.keys() <= {"flags", third}:
         rest = args[2:] if third else ()
         flags = kwargs.get("flags", args[3] if third and len(args) > 3 else args[2] if not third and len(args) > 2 else 0)

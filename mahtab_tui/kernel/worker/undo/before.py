@@ -185,8 +185,7 @@ def _digests(blocks: set[Block]) -> dict[Block, int]:
 
 
 def _plain_digest(value: Any) -> int | None:
-    """Return a number for what lists, tuples and dictionaries hold, however deep; None where they hold anything but plain values, or too many. Runs no
-    code of the user's."""
+    """Return a number for what lists, tuples and dicts hold; None for other than plain values, or too many. Runs no code of the user's."""
     if address_of(type(value)) not in _CONTAINERS:
         return None
     level, left = [value], _VALUES

@@ -40,10 +40,7 @@ class Checkpoint:
         self._fd = fd
 
     def ask(self, question: Any, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> Any:
-        """Ask the process, and return its answer; `meanwhile` runs while it works. The process is ended if it does not answer in time.
-
-        Raises `CheckpointError`.
-        """
+        """Ask the process for an answer, while `meanwhile` runs. It is ended if it does not answer in time. Raises `CheckpointError`."""
         until = time.monotonic() + seconds
         pickle = late_import("pickle")
         try:
@@ -84,10 +81,7 @@ class Checkpoint:
 
 
 def fork(answer: Answer) -> Checkpoint:
-    """Fork a checkpoint, and wait until it has closed its copies of the kernel's files and ports. Raises `OSError`.
-
-    answer: answers questions in the forked process.
-    """
+    """Fork a checkpoint that answers questions, and wait until it has closed its copies of files and ports. Raises `OSError`."""
     ours, theirs = _channel()
     try:
         pid = fork_uninterrupted()

@@ -111,10 +111,7 @@ def _match(rows: array[int], graph: Graph) -> tuple[array[int], array[int], list
 
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None) -> None:
-    """Put everything in place. If a step raises an exception, reverse all steps and raise it.
-
-    checkpoint: of the state to restore. now: of the state as it is.
-    """
+    """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore. now: of the state as it is."""
     ready = plan.beside + within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
     before = dict(namespace)
     done: list[Apply] = []
