@@ -241,7 +241,6 @@ class ChildProcess(asyncio.Protocol):
         self._turn = None
         if self._killer is not None:
             self._killer.cancel()
-            self._killer = None
         self._cancel_calls()
         self._signal(signal.SIGSTOP)
 

@@ -164,7 +164,7 @@ class MontySandbox:
 
         assert self._session is not None
         # Names that the interpreter does not know come back as calls, whatever their values are here.
-        known = dict.fromkeys(self._names, _never)
+        known = dict.fromkeys(self._names, lambda *args, **kwargs: None)
         snapshot = await self._limited(self._session.feed_start(code, external_lookup=known, print_callback=lambda _, text: self._print(text)))
         while not isinstance(snapshot, MontyComplete):
             if isinstance(snapshot, AsyncFunctionSnapshot) and not snapshot.is_os_function:
@@ -268,7 +268,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return untracked(value) if isinstance(value, str) else value
-
-
-def _never(*args: Any, **kwargs: Any) -> None:
-    """Placeholder for a function; its calls come as snapshots."""

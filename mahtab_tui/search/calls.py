@@ -14,7 +14,7 @@ from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Price
 from mahtab_tui.search.conversation import Model, NodeConversation, Reply
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.prompts import tokens
-from mahtab_tui.search.schedule import Gate, Schedule
+from mahtab_tui.search.schedule import Gate, scheduled
 
 _AGAIN = 0.05
 """Seconds before a call that the session cannot afford yet is tried again."""
@@ -23,11 +23,12 @@ _AGAIN = 0.05
 class Calls:
     """The calls of one tree."""
 
-    def __init__(self, events: Events, budget: Budget, schedule: Schedule, gates: dict[Model, Gate], spending: Spending) -> None:
+    def __init__(self, events: Events, budget: Budget, everyone: Gate, gates: dict[Model, Gate], spending: Spending) -> None:
+        """everyone: the gate of all calls. gates: of each model's calls."""
         self.budget = budget
         self.usage = UsageStats()
         self._events = events
-        self._schedule = schedule
+        self._everyone = everyone
         self._gates = gates
         self._spending = spending
         self._dollars = Dollars(budget)
@@ -44,10 +45,11 @@ class Calls:
             self._events.send(SearchTurn(node=node, turn=turn, turns=turns))  # again after each back-off
             return await self._within_budget(node, turn, conversation, kept)
 
+        def back_off(seconds: float) -> None:
+            self._events.send(SearchBackOff(node=node, seconds=seconds))
+
         try:
-            return await self._schedule.call(
-                self._gates[conversation.model], work, lambda seconds: self._events.send(SearchBackOff(node=node, seconds=seconds))
-            )
+            return await scheduled(self._everyone, self._gates[conversation.model], work, back_off)
         finally:
             if kept is not None:
                 self.budget.free(kept)

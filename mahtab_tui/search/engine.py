@@ -27,7 +27,7 @@ from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, NodeOutcome
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request
-from mahtab_tui.search.schedule import Gate, Schedule
+from mahtab_tui.search.schedule import Gate
 from mahtab_tui.search.tools import Tools
 from mahtab_tui.search.turns import Exploration
 
@@ -64,7 +64,7 @@ class Engine:
         self._tools = tools
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self._budget = Budget(limits)
-        self.calls = Calls(events, self._budget, Schedule(concurrency), gates, spending)
+        self.calls = Calls(events, self._budget, Gate(concurrency), gates, spending)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))

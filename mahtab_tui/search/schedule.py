@@ -87,24 +87,21 @@ class Gate:
                 turn.set_result(None)
 
 
-class Schedule:
-    """Limits the calls of one search, all together and for each model."""
+async def scheduled(everyone: Gate, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]) -> T:
+    """Make a call when it has a place, and again after a pause if the service was busy.
 
-    def __init__(self, concurrency: int) -> None:
-        self._all = Gate(concurrency)
-
-    async def call(self, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]) -> T:
-        """Make a call when it has a place, and again after a pause if the service was busy. on_pause: called with the seconds of each pause."""
-        tries = 0
-        while True:
-            tries += 1
-            async with gate, self._all:
-                try:
-                    result = await work()
-                except Exception as error:
-                    if not is_busy(error) or tries == _TRIES:
-                        raise
-                    on_pause(gate.overloaded(pause_asked_for(error)))
-                else:
-                    gate.worked()
-                    return result
+    everyone: the gate of all calls of a search. gate: of the model's. on_pause: called with the seconds of each pause.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        async with gate, everyone:
+            try:
+                result = await work()
+            except Exception as error:
+                if not is_busy(error) or tries == _TRIES:
+                    raise
+                on_pause(gate.overloaded(pause_asked_for(error)))
+            else:
+                gate.worked()
+                return result

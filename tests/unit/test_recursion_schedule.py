@@ -10,7 +10,7 @@ import pytest
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.llm.failures import is_busy, pause_asked_for
 from mahtab_tui.search import schedule
-from mahtab_tui.search.schedule import Gate, Schedule
+from mahtab_tui.search.schedule import Gate, scheduled
 
 
 @pytest.fixture(autouse=True)
@@ -37,15 +37,15 @@ def ignore(seconds: float) -> None: ...
 
 
 async def test_no_more_run_than_may_and_the_first_comes_first() -> None:
-    counter, plan, gate = Counter(), Schedule(5), Gate(3)
-    done = await asyncio.gather(*(plan.call(gate, counter, ignore) for _ in range(30)))
+    counter, plan, gate = Counter(), Gate(5), Gate(3)
+    done = await asyncio.gather(*(scheduled(plan, gate, counter, ignore) for _ in range(30)))
     assert counter.most == 3
     assert done == list(range(1, 31))
 
 
 async def test_the_limit_of_all_models_holds_for_them_together() -> None:
-    counter, plan, gates = Counter(), Schedule(5), [Gate(4), Gate(4)]
-    await asyncio.gather(*(plan.call(gates[number % 2], counter, ignore) for number in range(40)))
+    counter, plan, gates = Counter(), Gate(5), [Gate(4), Gate(4)]
+    await asyncio.gather(*(scheduled(plan, gates[number % 2], counter, ignore) for number in range(40)))
     assert counter.most == 5
 
 
@@ -67,7 +67,7 @@ async def test_those_that_are_cancelled_while_they_wait_leave_no_gap() -> None:
 
 
 async def test_all_wait_when_a_service_is_busy_and_recover() -> None:
-    counter, plan, gate = Counter(), Schedule(16), Gate(16)
+    counter, plan, gate = Counter(), Gate(16), Gate(16)
     pauses: list[float] = []
     failures = 16
     running: list[int] = []
@@ -81,12 +81,12 @@ async def test_all_wait_when_a_service_is_busy_and_recover() -> None:
         running.append(counter.running + 1)
         return await counter()
 
-    await asyncio.gather(*(plan.call(gate, call, pauses.append) for _ in range(40)))
+    await asyncio.gather(*(scheduled(plan, gate, call, pauses.append) for _ in range(40)))
     assert counter.done == 40
     assert len(pauses) == 16
     assert max(running[:16]) < 16, "after an overload fewer run at a time"
     counter.most = 0
-    await asyncio.gather(*(plan.call(gate, call, pauses.append) for _ in range(80)))
+    await asyncio.gather(*(scheduled(plan, gate, call, pauses.append) for _ in range(80)))
     assert counter.most == 16, "and as many as before when it works"
 
 
@@ -113,7 +113,7 @@ async def test_a_service_that_stays_busy_is_given_up(monkeypatch: pytest.MonkeyP
         raise ModelBusy("It is busy.")
 
     with pytest.raises(ModelBusy):
-        await Schedule(2).call(Gate(2), call, ignore)
+        await scheduled(Gate(2), Gate(2), call, ignore)
     assert tried == 6
 
 
@@ -126,7 +126,7 @@ async def test_other_failures_are_not_tried_again() -> None:
         raise ModelError("Nobody is logged in.")
 
     with pytest.raises(ModelError, match="logged in"):
-        await Schedule(2).call(Gate(2), call, ignore)
+        await scheduled(Gate(2), Gate(2), call, ignore)
     assert tried == 1
 
 

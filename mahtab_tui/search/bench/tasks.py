@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -181,14 +181,6 @@ def _hostile(random: Random) -> _Lines:
     return plain._replace(decoys=[*plain.decoys, *attacks])
 
 
-_KINDS: Mapping[str, Callable[[Random], _Lines]] = {
-    "needle": _needle,
-    "meaning": _meaning,
-    "count": _count,
-    "timeline": _timeline,
-    "pairs": _pairs,
-    "contradiction": _contradiction,
-    "hostile": _hostile,
-}
+_KINDS = {each.__name__[1:]: each for each in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)}
 KINDS = tuple(_KINDS)
 """The kinds of tasks."""

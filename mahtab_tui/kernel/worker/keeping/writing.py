@@ -46,7 +46,9 @@ class Writer:
             return self._write(folder)
 
     def _write(self, folder: KeptFolder) -> dict[str, Any]:
-        index_before = _index_before(folder)
+        index_before: dict[str, Any] = {"files": [], "missing": []}
+        with contextlib.suppress(FolderError):  # of another version: what is written now replaces it
+            index_before = folder.index() or index_before
         before = index_before["files"]
         carried = [left for file in before if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
         attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before, self._most)
@@ -108,14 +110,6 @@ class Writer:
 def _too_large(size: int, most: int) -> str:
     told, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
     return f"{told} > {limit}" if size > most else f"{told}, which is too much beside the others for the {limit}"
-
-
-def _index_before(folder: KeptFolder) -> dict[str, Any]:
-    try:
-        index = folder.index()
-    except FolderError:  # of another version: what is written now replaces it
-        index = None
-    return index or {"files": [], "missing": []}
 
 
 class _Attempt:

@@ -9,10 +9,6 @@ from ..statics import MISSING, address_of, descends, loaded
 from .part import Part, Values
 
 
-def _reduced(value: Any) -> Values:
-    return list(value.__reduce_ex__(4)[1])
-
-
 def _match(value: Any) -> Values:
     return [value.re, value.string, *(place for span in value.regs for place in span)]
 
@@ -31,7 +27,7 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values]], ...] = (
     ("pathlib", "PosixPath PurePosixPath PureWindowsPath", lambda value: [str(value)]),
     ("decimal", "Decimal", lambda value: [str(value)]),
     ("fractions", "Fraction", lambda value: [value.numerator, value.denominator]),
-    ("datetime", "datetime date time timedelta timezone", _reduced),
+    ("datetime", "datetime date time timedelta timezone", lambda value: list(value.__reduce_ex__(4)[1])),
     ("uuid", "UUID", lambda value: [value.int]),
     ("re", "Pattern", lambda value: [value.pattern, value.flags]),
     ("re", "Match", _match),

@@ -101,10 +101,6 @@ def slot_descriptors(cls: type) -> list[Any]:
     return [slot for base in bases for slot in class_dict(base).values() if type(slot) is types.MemberDescriptorType]
 
 
-def _slots(value: Any) -> Values:
-    return [_get(slot, value) for slot in slot_descriptors(type(value))]
-
-
 def _get(slot: Any, value: Any) -> Any:
     try:
         return slot.__get__(value)
@@ -174,7 +170,7 @@ def _put_class(cls: Any, values: Values) -> None:
 
 ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
-SLOTS = Part("slots", _slots, _put_slots)
+SLOTS = Part("slots", lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots)
 CLASS = Part("class", _class, _put_class)
 
 

@@ -274,8 +274,5 @@ class UndoHistory:
         return plan_back(step, steps, self._namespace, self._kinds.get(), self._memory, self._ended)
 
     def _told(self, plan: Plan) -> dict[str, Any]:
-        return {
-            "changes": changes(plan, self._namespace),
-            "kept_as_is": [each._asdict() for each in plan.not_restored],
-            "exact": not plan.not_restored,
-        }
+        kept = [each._asdict() for each in plan.not_restored]
+        return {"changes": changes(plan, self._namespace), "kept_as_is": kept, "exact": not kept}
