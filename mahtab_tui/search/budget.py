@@ -77,7 +77,6 @@ class Budget:
         self._held = self._held.minus(amount)
 
     def spend(self, amount: Amount) -> None:
-        """Count what was used."""
         self.spent = self.spent.plus(amount)
 
     def unpriced(self) -> None:

@@ -35,15 +35,14 @@ class Memo:
         while not node.replaces:
             if question in self._answers:
                 name, outcome, runs = self._answers[question]
-                events.send(SearchMemo(node=node.id, of_node=name))
-                return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
-            if place not in self._running:
+            elif place in self._running:
+                other, future = self._running[place]
+                name, runs = other.id, other.source.runs
+                outcome = await asyncio.shield(future)
+            else:
                 break
-            other, future = self._running[place]
-            runs = other.source.runs
-            outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # if the other one was stopped, this one goes on
-                events.send(SearchMemo(node=node.id, of_node=other.id))
+                events.send(SearchMemo(node=node.id, of_node=name))
                 return outcome._replace(spans=_moved(outcome.spans, runs, node.source.runs))
         future = asyncio.get_running_loop().create_future()
         self._running[place] = (node, future)

@@ -114,7 +114,6 @@ class Turn:
         return len(self.words) + len(self.code or "") + len(self.output or "")
 
     def shorten(self, limit: int) -> None:
-        """Shorten each of its texts."""
         self.say(shortened(self.words, limit))
         self.code = None if self.code is None else shortened(self.code, limit)
         self.output = None if self.output is None else shortened(self.output, limit)

@@ -56,7 +56,6 @@ class EngineConnection:
         self._channel.send({"op": "ready"})
 
     def done(self, outcome: dict[str, Any]) -> None:
-        """Report the end of a turn."""
         self._channel.send({"op": "done", **outcome})
 
     def deliver(self, frame: Frame) -> None:

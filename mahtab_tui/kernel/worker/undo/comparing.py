@@ -31,15 +31,6 @@ class Roots(NamedTuple):
     """Objects that both processes keep alive, so that an address means the same object in both."""
 
 
-class Survey(NamedTuple):
-    """All objects as they were when the checkpoint was forked."""
-
-    rows: bytes
-    """See `graph.rows_of`."""
-    unseen: list[str]
-    """Names for which there was not enough time."""
-
-
 class StateRequest(NamedTuple):
     """Asks a checkpoint for the earlier states of objects that differ now."""
 
@@ -74,11 +65,11 @@ class Witness:
         self._graph: Graph
         self._roots: Roots
 
-    def describe(self, roots: Roots, first: Iterable[str]) -> Survey:
-        """Walk from the roots, beginning with the names in `first`."""
+    def describe(self, roots: Roots, first: Iterable[str]) -> tuple[bytes, list[str]]:
+        """Walk as `walk` does. Return all objects as they were (see `rows_of`), and the names for which there was not enough time."""
         self._roots, self._graph = roots, Graph(Kinds(self._namespace))
         unseen = walk(self._graph, roots, first)
-        return Survey(rows_of(self._graph).tobytes(), unseen)
+        return rows_of(self._graph).tobytes(), unseen
 
     def carry(self, wanted: StateRequest) -> States:
         """Return the earlier states of what differs."""

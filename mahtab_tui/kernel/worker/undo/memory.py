@@ -116,12 +116,8 @@ class WrittenMemory:
         blocks = list(blocks)
         intervals = [interval for each, found in self._intervals.items() if each >= serial for interval in found]
         spans = merged([*written(blocks), *(span for interval in intervals for span in interval.written)])
-        return {
-            block: inside(spans, block)
-            if all(block in interval.seen for interval in intervals)
-            else [Span(block.address, block.address + block.size)]
-            for block in blocks
-        }
+        known = {block for block in blocks if all(block in interval.seen for interval in intervals)}
+        return {block: inside(spans, block) if block in known else [Span(block.address, block.address + block.size)] for block in blocks}
 
     def forget(self, oldest: int) -> None:
         """Forget what was written before the checkpoint of this step."""

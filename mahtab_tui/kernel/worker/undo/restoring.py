@@ -12,7 +12,7 @@ from ..listing import HIDDEN, described
 from ..statics import MISSING, address_of
 from .carrying import unpacked
 from .checkpoint import Checkpoint
-from .comparing import Roots, StateRequest, States, Survey, numbers, walk
+from .comparing import Roots, StateRequest, States, numbers, walk
 from .graph import Graph
 from .kinds import Kinds
 from .memory import OtherProcess, Span, UnreadableMemoryError
@@ -63,9 +63,9 @@ def compared(namespace: dict[str, Any], roots: Roots, first: Iterable[str], seri
     since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises.
     """
     first, graph, unseen = list(first), Graph(Kinds(namespace)), set[str]()
-    told = Survey(*checkpoint.ask(("describe", serial, first), ANSWERING, lambda: unseen.update(walk(graph, roots, first))))
-    unseen.update(told.unseen)
-    alive, changed, copies, moved = _match(numbers(told.rows), graph)
+    rows, unseen_there = checkpoint.ask(("describe", serial, first), ANSWERING, lambda: unseen.update(walk(graph, roots, first)))
+    unseen.update(unseen_there)
+    alive, changed, copies, moved = _match(numbers(rows), graph)
     spans = since(copy.block for copy in copies)
     other = OtherProcess(checkpoint.pid)
     different = ([part for span in spans[copy.block] for part in other.in_use(span) if other.differs(part)] for copy in copies)

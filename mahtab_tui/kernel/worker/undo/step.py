@@ -15,8 +15,6 @@ from .tables import Block
 
 
 class Step:
-    """The state before one cell."""
-
     def __init__(self, serial: int, cell: int, names: dict[str, Any]) -> None:
         self.serial = serial
         self.cell = cell

@@ -148,7 +148,7 @@ class UndoHistory:
             return write_as_of(dict(self._with(serial).names), self._namespace, settings)
         if question[0] == "describe":
             _, serial, first = question
-            return tuple(witness.describe(self._with(serial).roots(), first))
+            return witness.describe(self._with(serial).roots(), first)
         return tuple(witness.carry(StateRequest(*question[1:])))
 
     def _with(self, serial: int) -> Step:
