@@ -76,19 +76,17 @@ class Text:
         """Make the text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (TextRun(0, 0, len(text)),) if text else (), about)
 
-    def slice(self, start: int, end: int) -> Text:
-        """Return a part of it that knows where it comes from. Out-of-range indices are cut, as in Python."""
-        start, end = max(0, start), min(end, len(self.text))
-        return Text(self.text[start:end], origin=tuple(piece._replace(start=piece.start - start) for piece in self.pieces(start, end)))
-
     def joined(self, spans: Sequence[Span]) -> Text:
         """Join parts of it by line breaks; each knows where it comes from."""
-        texts, pieces, place = [], [], 0
+        return Text("\n".join(self.text[start:end] for start, end in spans), origin=tuple(self.joined_runs(spans)))
+
+    def joined_runs(self, spans: Sequence[Span]) -> list[TextRun]:
+        """Return where the runs of the joined parts come from."""
+        runs, place = [], 0
         for start, end in spans:
-            texts.append(self.text[start:end])
-            pieces += [piece._replace(start=place + piece.start - start) for piece in self.pieces(start, end)]
+            runs += [run._replace(start=place + run.start - start) for run in self.pieces(start, end)]
             place += end - start + 1
-        return Text("\n".join(texts), origin=tuple(pieces))
+        return runs
 
     def made(self, text: str, runs: Sequence[tuple[int, int, int]]) -> Text:
         """Return a text that code has made. runs: where each part of this text is in it, how long it is, and where it is here."""

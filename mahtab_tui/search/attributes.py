@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from mahtab_tui.sandbox.text import Span
@@ -16,11 +15,6 @@ def count(value: object) -> int:
 def number(value: object) -> float | None:
     """Return a number that is finite and not negative; None if invalid."""
     return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
-
-
-def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the valid numbers by name."""
-    return {str(name): found for name, value in values.items() if (found := number(value)) is not None}
 
 
 def spans_of(value: Any) -> tuple[Span, ...]:

@@ -46,18 +46,12 @@ class NodeSource(NamedTuple):
     """Parts of it, to be joined by line breaks; None: all of it."""
 
     def take(self) -> Text:
-        if self.places is None:
-            return self.text
-        return self.text.slice(*self.places[0]) if len(self.places) == 1 else self.text.joined(self.places)
+        return self.text if self.places is None else self.text.joined(self.places)
 
     @property
     def runs(self) -> list[TextRun]:
         """Which runs of the node's text are runs of the root's text, in order."""
-        runs, place = [], 0
-        for start, end in ((0, len(self.text.text)),) if self.places is None else self.places:
-            runs += [run._replace(start=run.start - start + place) for run in self.text.pieces(start, end)]
-            place += end - start + 1
-        return runs
+        return self.text.joined_runs([(0, len(self.text.text))] if self.places is None else self.places)
 
     @property
     def chars(self) -> int:

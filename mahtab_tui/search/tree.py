@@ -22,7 +22,7 @@ from mahtab_tui.bus.records import (
     SearchTurn,
     Usage,
 )
-from mahtab_tui.search.attributes import count, number, numbers, spans_of
+from mahtab_tui.search.attributes import count, number, spans_of
 from mahtab_tui.search.coverage import HOWS, Coverage
 from mahtab_tui.search.node import FINISHED, BudgetLeft, FanOut, SearchNode, State, Turn, UsageSum, shortened
 
@@ -166,7 +166,7 @@ class Tree:
         self.depth = max(self.depth, node.depth)
         if node is self.root:
             self.coverage.chars = node.chars
-            self.limits = numbers(record.limits or {})
+            self.limits = {str(name): most for name, limit in (record.limits or {}).items() if (most := number(limit)) is not None}
             self.cell = record.cell
 
     def _place(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:

@@ -85,7 +85,7 @@ def test_what_code_takes_out_of_the_text_counts_as_seen() -> None:
 
 
 def test_what_a_sandbox_makes_up_is_left_out() -> None:
-    text = Text.root("The text of a node.").slice(4, 19)
+    text = Text.root("The text of a node.").joined([(4, 19)])
     made = "text of lies, text of a node."
     runs: Any = [[0, 7, 3], [0, 7, 0], [5, 3, 5], [14, 15, 0], [0, 1], "x", [1.5, 1, 1], [14, 500, 0], [0, -3, 0], [0, 7, -7], [True, 1, 1]]
     request = read_call("rlm", {"query": "q", "parts": [{"text": made, "runs": runs}], "map": False}, text)
