@@ -15,7 +15,7 @@ from ..statics import MISSING, address_of, class_dict, descends, is_class, is_mo
 from ..stdlib import late_import
 from .fixed import FixedKinds
 from .guarded import guarded, sign_of
-from .part import ATOMS, Apply, Part, Values
+from .part import ATOMS, Part, Values, prepared
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
 from .tables import SPECIAL
 
@@ -56,18 +56,15 @@ def _module(module: Any) -> Values:
     return [part for name, value in list(own_dict(module).items()) if not name.startswith("__") for part in (name, value)]
 
 
-def _put_module(module: Any, values: Values) -> Apply:
-    wanted, held = pairs(values), own_dict(module)
-
-    def apply() -> None:
-        for name in list(held):
-            if name not in wanted and not name.startswith("__"):
-                del held[name]
-        for name, value in wanted.items():
-            if held.get(name, MISSING) is not value:
-                held[name] = value
-
-    return apply
+@prepared(pairs)
+def _put_module(module: Any, wanted: Any) -> None:
+    held = own_dict(module)
+    for name in list(held):
+        if name not in wanted and not name.startswith("__"):
+            del held[name]
+    for name, value in wanted.items():
+        if held.get(name, MISSING) is not value:
+            held[name] = value
 
 
 _MODULE = Part("module", _module, _put_module)

@@ -11,6 +11,7 @@ ATOMS = frozenset(map(address_of, (int, float, complex, bool, str, bytes, type(N
 
 Values = list[Any]
 Apply = Callable[[], object]
+Prepare = Callable[[Any, Values], Apply]
 
 
 class Part(NamedTuple):
@@ -18,7 +19,7 @@ class Part(NamedTuple):
 
     name: str
     read: Callable[[Any], Values]
-    prepare: Callable[[Any, Values], Apply] | None
+    prepare: Prepare | None
     """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
     key) runs in here, and not in what it returns."""
     ordered: bool = True
@@ -28,12 +29,24 @@ class Part(NamedTuple):
     """Not read where only the objects inside are wanted; it has none."""
 
 
-def later(put: Callable[[Any, Values], object]) -> Callable[[Any, Values], Apply]:
-    """Make the `prepare` of a part from a function that puts values back and needs no preparation."""
-    return lambda value, values: lambda: put(value, values)
+def prepared(make: Callable[[Values], Any]) -> Callable[[Callable[[Any, Any], object]], Prepare]:
+    """Decorate a function that puts values back, as the `prepare` of a part. make: prepares the values."""
+
+    def decorate(put: Callable[[Any, Any], object]) -> Prepare:
+        def prepare(value: Any, values: Values) -> Apply:
+            wanted = make(values)
+            return lambda: put(value, wanted)
+
+        return prepare
+
+    return decorate
 
 
-def put_fields(*names: str) -> Callable[[Any, Values], Apply]:
+later = prepared(lambda values: values)
+"""The same where nothing needs to be prepared."""
+
+
+def put_fields(*names: str) -> Prepare:
     """Make the `prepare` of a part whose values are these attributes."""
 
     def put(value: Any, values: Values) -> None:

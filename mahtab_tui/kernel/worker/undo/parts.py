@@ -18,7 +18,7 @@ import types
 from typing import Any, Callable
 
 from ..statics import MISSING, address_of, class_dict, mro_of, own_dict
-from .part import Apply, Part, Values, later, put_fields
+from .part import Apply, Part, Values, later, prepared, put_fields
 
 
 def _items(mapping: Any) -> Values:
@@ -29,52 +29,37 @@ def pairs(values: Values) -> dict[Any, Any]:
     return dict(zip(values[::2], values[1::2]))
 
 
-def _put_dict(mapping: Any, values: Values) -> Apply:
-    wanted = pairs(values)
-
-    def apply() -> None:
-        dict.clear(mapping)
-        dict.update(mapping, wanted)
-
-    return apply
+@prepared(pairs)
+def _put_dict(mapping: Any, wanted: Any) -> None:
+    dict.clear(mapping)
+    dict.update(mapping, wanted)
 
 
 def _ordered_items(mapping: Any) -> Values:
     return [value for key in collections.OrderedDict.__iter__(mapping) for value in (key, dict.__getitem__(mapping, key))]
 
 
-def _put_ordered_dict(mapping: Any, values: Values) -> Apply:
-    wanted = pairs(values)
-
-    def apply() -> None:
-        collections.OrderedDict.clear(mapping)
-        for key, value in wanted.items():
-            collections.OrderedDict.__setitem__(mapping, key, value)
-
-    return apply
+@prepared(pairs)
+def _put_ordered_dict(mapping: Any, wanted: Any) -> None:
+    collections.OrderedDict.clear(mapping)
+    for key, value in wanted.items():
+        collections.OrderedDict.__setitem__(mapping, key, value)
 
 
 _FACTORY: Any = collections.defaultdict.__dict__["default_factory"]
 
 
-def _put_default_dict(mapping: Any, values: Values) -> Apply:
-    apply_items = _put_dict(mapping, values[1:])
-
-    def apply() -> None:
-        _FACTORY.__set__(mapping, values[0])
-        apply_items()
-
-    return apply
+@prepared(lambda values: (values[0], pairs(values[1:])))
+def _put_default_dict(mapping: Any, wanted: Any) -> None:
+    _FACTORY.__set__(mapping, wanted[0])
+    dict.clear(mapping)
+    dict.update(mapping, wanted[1])
 
 
-def _put_set(group: Any, values: Values) -> Apply:
-    wanted = set(values)
-
-    def apply() -> None:
-        set.clear(group)
-        set.update(group, wanted)
-
-    return apply
+@prepared(set)
+def _put_set(group: Any, wanted: Any) -> None:
+    set.clear(group)
+    set.update(group, wanted)
 
 
 @later

@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple
 from ..own import as_own
 from ..statics import MISSING, descends, loaded, module_of
 from ..stdlib import late_import
-from .part import Apply, Part, Values, later, put_fields
+from .part import Apply, Part, Values, later, prepared, put_fields
 
 
 class Block(NamedTuple):
@@ -204,21 +204,17 @@ def _state_of_generator(value: Any) -> Values:
     return [_pickle_of(state)]
 
 
-def _put_state_of_generator(value: Any, values: Values) -> Apply:
-    state = late_import("pickle").loads(values[0])
-
-    def apply() -> None:
-        if hasattr(value, "bit_generator"):
-            value.bit_generator.state = state
-        else:
-            value.set_state(state)
-
-    return apply
+@prepared(lambda values: late_import("pickle").loads(values[0]))
+def _put_state_of_generator(value: Any, state: Any) -> None:
+    if hasattr(value, "bit_generator"):
+        value.bit_generator.state = state
+    else:
+        value.set_state(state)
 
 
-def _put_random(value: Any, values: Values) -> Apply:
-    state = late_import("pickle").loads(values[0])
-    return lambda: loaded("random", "Random").setstate(value, state)
+@prepared(lambda values: late_import("pickle").loads(values[0]))
+def _put_random(value: Any, state: Any) -> None:
+    loaded("random", "Random").setstate(value, state)
 
 
 def _pickle_of(value: Any) -> bytes:
