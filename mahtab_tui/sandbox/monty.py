@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mahtab_tui.kernel.worker.contexts import NamedContext
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, Final, make_names
 from mahtab_tui.kernel.worker.sandbox.output import Ends
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.kernel.worker.sandbox.tracked import untracked
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
-from mahtab_tui.sandbox.text import Context, Text
+from mahtab_tui.sandbox.text import Text
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot
@@ -252,15 +253,16 @@ async def _end(session: AsyncMontySession) -> None:
 
 def _variables(text: Text) -> dict[str, Any]:
     """Return `context`, and the variables of the caller's contexts."""
-    whole = Context("context", text.kind, 0, len(text.text), text.parts)
+    whole = NamedContext("context", text.kind, 0, len(text.text), text.parts)
     return {each.name: _value(text.text, each) for each in (whole, *text.contexts)}
 
 
-def _value(text: str, context: Context) -> str | list[str] | dict[str, str]:
+def _value(text: str, context: NamedContext) -> str | list[str] | dict[str, str]:
     if context.kind == "str":
         return text[context.start : context.end]
-    documents = [text[part.start : part.end] for part in context.parts]
-    return documents if context.kind == "list" else dict(zip((part.name for part in context.parts), documents, strict=True))
+    if context.kind == "dict":
+        return {name: text[start:end] for name, start, end in context.parts}
+    return [text[start:end] for _, start, end in context.parts]
 
 
 def _plain(value: Any) -> Any:

@@ -8,33 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.worker.contexts import ContextText
+    from mahtab_tui.kernel.worker.contexts import ContextText, NamedContext
 
 Span = tuple[int, int]
 """Start and end (exclusive), in characters."""
 
 Kind = Literal["str", "list", "dict"]
 
-
-class Document(NamedTuple):
-    """One document of a text that is a list or a dict."""
-
-    name: str
-    """A dict's key; of a list, its number."""
-    start: int
-    end: int
-
-
-class Context(NamedTuple):
-    """One of several contexts that the caller has named."""
-
-    name: str
-    kind: Kind
-    start: int
-    end: int
-    parts: tuple[Document, ...] = ()
-    """Its documents, in the whole text."""
-    about: str = ""
+Document = tuple[str, int, int]
+"""One document of a text that is a list or a dict: its name (a dict's key; of a list, its number), start and end."""
 
 
 class TextRun(NamedTuple):
@@ -61,15 +43,14 @@ class Text:
     """Where its runs come from, in order; empty for a text that code has made."""
     about: str = ""
     """What the model is told about it besides its size: "CSV of a DataFrame with the columns …"."""
-    contexts: tuple[Context, ...] = ()
+    contexts: tuple[NamedContext, ...] = ()
     """If the caller has given several: then `kind` is "dict", and `parts` are these."""
 
     @classmethod
     def of(cls, taken: ContextText) -> Text:
         """Make the text of a whole search from the caller's context."""
-        root = cls.root(taken.text, kind=_kind(taken.kind), parts=_documents(taken.parts), about=taken.about)
-        contexts = (Context(name, _kind(kind), start, end, _documents(parts), about) for name, kind, start, end, parts, about in taken.contexts)
-        return replace(root, contexts=tuple(contexts))
+        root = cls.root(taken.text, kind=_kind(taken.kind), parts=taken.parts, about=taken.about)
+        return replace(root, contexts=tuple(each._replace(kind=_kind(each.kind)) for each in taken.contexts))
 
     @classmethod
     def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = "") -> Text:
@@ -112,7 +93,3 @@ class Text:
 
 def _kind(name: str) -> Kind:
     return "list" if name == "list" else "dict" if name == "dict" else "str"
-
-
-def _documents(parts: Sequence[tuple[str, int, int]]) -> tuple[Document, ...]:
-    return tuple(Document(*part) for part in parts)

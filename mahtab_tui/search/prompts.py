@@ -14,7 +14,7 @@ from mahtab_tui.kernel.worker.sandbox.rlimits import BASE
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult, TurnStatus
-from mahtab_tui.sandbox.text import Document, Kind, Text
+from mahtab_tui.sandbox.text import Document, Text
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
 
@@ -233,7 +233,7 @@ def _context_line(text: Text) -> str:
     return f"- context: the documents, {_form(text.kind, 0, part)}"
 
 
-def _form(kind: Kind, count: int, part: str) -> str:
+def _form(kind: str, count: int, part: str) -> str:
     """Say what a variable with texts is. count: of its documents, if that is to be told."""
     if kind == "str":
         return f"a str {part.removeprefix('each a str ')}."
@@ -263,9 +263,10 @@ def _preview(text: str, most: int = PREVIEW) -> list[str]:
 
 
 def _document(part: Document) -> str:
-    name = " ".join(part.name.split())
+    name, start, end = part
+    name = " ".join(name.split())
     shown = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
-    return f"- {shown}: {part.end - part.start:,}"
+    return f"- {shown}: {end - start:,}"
 
 
 _LEFT = {"turns": "{} turns", "calls": "{:,} model calls", "tokens": "{:,} tokens", "usd": "${:.2f}", "seconds": "{:,.0f} s"}

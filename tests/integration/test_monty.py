@@ -22,7 +22,7 @@ from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError
 from mahtab_tui.sandbox.monty import MontySandboxes
 from mahtab_tui.sandbox.monty_prelude import GAPS, MODULES
 from mahtab_tui.sandbox.open import open_sandboxes
-from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.sandbox.text import Text
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ESCAPES, Escape, some_quick
 from tests.integration.sandboxes import RecordingNode, never, printed, run
@@ -138,7 +138,7 @@ async def test_output_variables_and_errors(sandbox: Sandbox) -> None:
 
 
 async def test_documents_come_as_lists_and_dicts(sandboxes: MontySandboxes, node: RecordingNode) -> None:
-    parts = (Document("a.txt", 0, 4), Document("b.txt", 5, 9))
+    parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
     for kind, shown in (("list", "['one\\n', 'two\\n']\n"), ("dict", "{'a.txt': 'one\\n', 'b.txt': 'two\\n'}\n")):
         sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)  # type: ignore[arg-type]
         assert await printed(sandbox, "context") == shown

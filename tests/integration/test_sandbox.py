@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox
 from mahtab_tui.sandbox.process import ProcessSandboxes
-from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.sandbox.text import Text
 from tests.integration.sandboxes import RecordingNode, echo, never, printed, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -92,7 +92,7 @@ async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(sandb
 
 
 async def test_the_context_is_of_the_kind_that_it_was(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
-    text = Text.root("ab\ncd", kind="dict", parts=[Document("first", 0, 2), Document("second", 3, 5)])
+    text = Text.root("ab\ncd", kind="dict", parts=[("first", 0, 2), ("second", 3, 5)])
     sandbox = await sandboxes.start(text, node)
     assert await printed(sandbox, "{name: str(part) for name, part in context.items()}") == "{'first': 'ab', 'second': 'cd'}\n"
 

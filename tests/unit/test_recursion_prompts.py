@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult
-from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import (
@@ -85,7 +85,7 @@ def test_an_earlier_output_is_shortened_to_its_head() -> None:
 
 
 def test_documents_are_named_with_their_lengths() -> None:
-    parts = tuple(Document(f"file {n}.txt" if n else "long" * 50 + "\n", n * 10, n * 10 + 9) for n in range(50))
+    parts = tuple((f"file {n}.txt" if n else "long" * 50 + "\n", n * 10, n * 10 + 9) for n in range(50))
     message = first_message("q", Text.root("x" * 500, kind="dict", parts=parts), BudgetLeft())
     assert "a dict of 50 documents, together 500 characters" in message
     assert "\n- file 7.txt: 9\n" in message
@@ -132,7 +132,7 @@ TAGS = re.compile(rf"<\s*/?\s*(?:{QUERY}|{TEXT}|{OUTPUT}|[a-z]+-repl-\w+|[a-z]+-
 @pytest.mark.parametrize(
     ("message", "tags"),
     [
-        (first_message(HOSTILE, Text.root("x", kind="list", about=HOSTILE, parts=(Document(HOSTILE, 0, 1),)), BudgetLeft()), 6),
+        (first_message(HOSTILE, Text.root("x", kind="list", about=HOSTILE, parts=((HOSTILE, 0, 1),)), BudgetLeft()), 6),
         (first_message("q", Text.root(HOSTILE * 100), BudgetLeft()), 8),
         (shortened_turn_message(result(HOSTILE)), 2),
         (turn_message(result(HOSTILE), BudgetLeft()), 2),
