@@ -114,11 +114,8 @@ class Before:
 
     def _named(self) -> dict[str, Any]:
         """Return the names whose objects can change inside."""
-        return {
-            name: value
-            for name, value in list(self._namespace.items())
-            if type(name) is str and name not in HIDDEN and address_of(type(value)) not in ATOMS
-        }
+        items = list(self._namespace.items())
+        return {name: value for name, value in items if type(name) is str and name not in HIDDEN and address_of(type(value)) not in ATOMS}
 
     def _walk(self, named: dict[str, Any]) -> tuple[Graph, bool]:
         """Walk through what can be reached; return whether that is everything below the names that the cell mentions."""

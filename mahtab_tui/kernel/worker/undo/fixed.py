@@ -23,7 +23,7 @@ def _scalar(value: Any) -> Values:
     return [generic.tobytes(value), generic.dtype.__get__(value).str]
 
 
-_READERS: tuple[tuple[str, str, Callable[[Any], Values]], ...] = (
+_READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
     ("pathlib", "PosixPath PurePosixPath PureWindowsPath", lambda value: [str(value)]),
     ("decimal", "Decimal", lambda value: [str(value)]),
     ("fractions", "Fraction", lambda value: [value.numerator, value.denominator]),
@@ -36,16 +36,14 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values]], ...] = (
     ("pandas", "Timedelta", lambda value: [value._value, value.unit]),
     ("pandas", "Period", lambda value: [value.ordinal, value.freqstr]),
     ("pandas._libs.internals", "BlockPlacement", _placement),
+    ("pandas._libs.internals", "BlockValuesRefs", None),
+    ("polars.dataframe.frame", "PyDataFrame", None),
+    ("polars.series.series", "PySeries", None),
+    ("polars.lazyframe.frame", "PyLazyFrame", None),
+    ("polars.expr.expr", "PyExpr", None),
+    ("numpy", "ufunc", None),
 )
-_BY_IDENTITY = (
-    ("pandas._libs.internals", "BlockValuesRefs"),
-    ("polars.dataframe.frame", "PyDataFrame"),
-    ("polars.series.series", "PySeries"),
-    ("polars.lazyframe.frame", "PyLazyFrame"),
-    ("polars.expr.expr", "PyExpr"),
-    ("numpy", "ufunc"),
-)
-"""Classes whose objects never change, or whose changes are told by the objects that hold them."""
+"""Module, classes, and what is read of their objects; None where these never change, or the objects that hold them tell their changes."""
 _NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
 _SCALAR = Part("value", _scalar, None)
 _DTYPE = Part("value", lambda value: [str(value)], None)
@@ -55,9 +53,10 @@ class FixedKinds:
     """Which classes have objects that never change, as far as their modules are loaded."""
 
     def __init__(self) -> None:
-        self._parts: dict[int, tuple[Part, ...]] = {address_of(loaded(*each)): () for each in _BY_IDENTITY}
+        self._parts: dict[int, tuple[Part, ...]] = {}
         for module, names, read in _READERS:
-            self._parts.update((address_of(loaded(module, name)), (Part("value", read, None),)) for name in names.split())
+            parts = () if read is None else (Part("value", read, None),)
+            self._parts.update((address_of(loaded(module, name)), parts) for name in names.split())
         self._parts.pop(address_of(MISSING), None)
 
     def parts(self, cls: type) -> tuple[Part, ...] | None:
