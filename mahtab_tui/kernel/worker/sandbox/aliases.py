@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from .parts import SubAnswer
-
-if TYPE_CHECKING:
-    from .names import SandboxFunctions
 
 ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT")
 
@@ -17,10 +14,22 @@ _PROMPT = 20_000
 """A prompt of at most so many characters is the query; of a longer one, which has a text in it, both ends are."""
 
 
+class Functions(Protocol):
+    """The functions that have other names."""
+
+    def llm(self, query: str, text: str = "") -> SubAnswer: ...
+
+    def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]: ...
+
+    def rlm(self, query: str, subset: str) -> SubAnswer: ...
+
+    def FINAL(self, answer: object) -> NoReturn: ...
+
+
 class Aliases:
     """The functions by their other names. Their prompts are query and text in one."""
 
-    def __init__(self, functions: SandboxFunctions) -> None:
+    def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
     def llm_query(self, prompt: str) -> SubAnswer:
