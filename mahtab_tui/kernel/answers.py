@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
 
+from mahtab_tui.kernel.base import KernelHost
 from mahtab_tui.kernel.told import HostCall
 from mahtab_tui.kernel.worker.frames import Frame
-
-
-class Answerer(Protocol):
-    """The part of `KernelHost` that answers calls."""
-
-    def call(self, name: str, args: Mapping[str, Any]) -> Any: ...
-
-    def call_cancelled(self, name: str) -> None: ...
 
 
 class CallAnswers:
     """The open calls of one kernel, each answered on its own thread. send: sends an answer to the kernel, and raises `TypeError` or
     `ValueError` if it cannot."""
 
-    def __init__(self, host: Answerer, send: Callable[[Frame], None]) -> None:
+    def __init__(self, host: KernelHost, send: Callable[[Frame], None]) -> None:
         self._host = host
         self._send = send
         self._lock = threading.Lock()

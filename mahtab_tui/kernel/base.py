@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
-from mahtab_tui.kernel.values import CellResult, Display, Origin, OutputKind, PrivateUse, Variable
+from mahtab_tui.kernel.values import CellResult, Display, OutputKind, PrivateUse, Variable
 
 OnOutput = Callable[[OutputKind, str], None]
 
@@ -137,7 +137,6 @@ class Kernel(Protocol):
         code: str,
         *,
         cell: int,
-        origin: Origin,
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,

@@ -28,7 +28,7 @@ from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, Restoration, UndoStep
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker import detail as description
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
@@ -95,7 +95,6 @@ class InProcessKernel:
         code: str,
         *,
         cell: int,
-        origin: Origin,
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,

@@ -10,14 +10,25 @@ from typing import Any
 from mahtab_tui.bus.covering import covered
 from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import SecretSpan
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, KernelInfo, NoHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile, UndoStep
-from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, PrivateUse, Variable
+from mahtab_tui.kernel.restoration import KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile
+from mahtab_tui.kernel.values import CellResult, Change, Display, OutputKind, Variable
+
+AS_THEY_ARE = frozenset(
+    "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_limit cannot_undo "
+    "undo_steps branch keep info close".split()
+)
+"""What is the other kernel's own: its answers are not shown, or have no text of the user's."""
 
 
 class MaskedKernel:
     """`Kernel` that masks the answers of another one."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in AS_THEY_ARE:
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
@@ -46,7 +57,6 @@ class MaskedKernel:
         code: str,
         *,
         cell: int,
-        origin: Origin,
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,
@@ -55,19 +65,9 @@ class MaskedKernel:
     ) -> CellResult:
         output = _Output(self._secrets, on_output)
         show = None if on_display is None else self._shows(on_display)
-        result = self.inner.execute(
-            code, cell=cell, origin=origin, on_output=output.take, limit=limit, nested=nested, on_display=show, limited=limited
-        )
+        result = self.inner.execute(code, cell=cell, on_output=output.take, limit=limit, nested=nested, on_display=show, limited=limited)
         output.end()
         return self._result(result)
-
-    @property
-    def outlives(self) -> bool:
-        return self.inner.outlives
-
-    @property
-    def waited(self) -> bool:
-        return self.inner.waited
 
     def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
         output = _Output(self._secrets, on_output)
@@ -75,42 +75,12 @@ class MaskedKernel:
         output.end()
         return None if result is None else self._result(result)
 
-    def stored(self, cell: int) -> None:
-        self.inner.stored(cell)
-
-    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        return self.inner.kept_before()
-
-    def interrupt(self) -> bool:
-        return self.inner.interrupt()
-
-    def kill(self) -> None:
-        self.inner.kill()
-
-    def reset(self) -> None:
-        self.inner.reset()
-
-    def activate(self, python: str) -> None:
-        self.inner.activate(python)
-
-    def change_directory(self, path: str) -> str:
-        return self.inner.change_directory(path)
-
-    def installed(self, module: str, *, load: bool = False) -> bool:
-        return self.inner.installed(module, load=load)
-
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
         self.inner.set_size(columns, lines)
 
-    def set_reload(self, on: bool) -> None:
-        self.inner.set_reload(on)
-
     def variables(self) -> list[Variable]:
         return [self._variable(variable) for variable in self.inner.variables()]
-
-    def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        return self.inner.private_use(names, codes)
 
     def inspect(self, name: str) -> Detail:
         found, mask = self.inner.inspect(name), self._secrets.mask
@@ -142,17 +112,6 @@ class MaskedKernel:
             return None
         return replace(found, signature=mask(found.signature), doc=mask(found.doc), source=mask(found.source))
 
-    @property
-    def cannot_limit(self) -> str:
-        return self.inner.cannot_limit
-
-    @property
-    def cannot_undo(self) -> str:
-        return self.inner.cannot_undo
-
-    def undo_steps(self) -> tuple[UndoStep, ...]:
-        return self.inner.undo_steps()
-
     def preview_undo(self, cell: int) -> Restoration:
         return self._restoration(self.inner.preview_undo(cell))
 
@@ -162,9 +121,6 @@ class MaskedKernel:
     def redo(self) -> Restoration:
         return self._restoration(self.inner.redo())
 
-    def branch(self, cell: int, place: KeepPlace) -> KeepResult:
-        return self.inner.branch(cell, place)
-
     def kept(self) -> KeptNamespace | None:
         kept = self.inner.kept()
         if kept is None:
@@ -173,19 +129,10 @@ class MaskedKernel:
         missing = (NotKept(self._variable(each.variable), self._secrets.mask(each.reason)) for each in kept.missing)
         return KeptNamespace(tuple(files), tuple(missing))
 
-    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:
-        return self.inner.keep(carried, lost, seconds)
-
     def restore(self, file: KeptFile) -> RestoredFile:
         done = self.inner.restore(file)
         missing = {name: self._secrets.mask(reason) for name, reason in done.missing.items()}
         return RestoredFile(tuple(map(self._change, done.changes)), missing)
-
-    def info(self) -> KernelInfo:
-        return self.inner.info()
-
-    def close(self, *, leave: bool = False) -> None:
-        self.inner.close(leave=leave)
 
     def _result(self, result: CellResult) -> CellResult:
         spans = self._secrets.spans(result.output)

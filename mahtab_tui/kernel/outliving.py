@@ -15,10 +15,8 @@ from mahtab_tui.kernel.worker.frames import Frame, encode
 from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.cells import RunningCell
-    from mahtab_tui.kernel.going_on import LateListener
     from mahtab_tui.kernel.reading import NumberedOutput
-    from mahtab_tui.kernel.retelling import Kept, Steps, Story
+    from mahtab_tui.kernel.retelling import Kept, Story, StoryCells
 
 TAKEN = "The kernel is at the other terminal now, with its variables."
 
@@ -33,7 +31,7 @@ class Outliving:
         self._send = send
         self._lock = threading.Lock()
         self._story: Future[Story] = Future()
-        self._going_on: dict[int, tuple[RunningCell, LateListener]] = {}
+        self._going_on: StoryCells = {}
         self._stored: list[int] = []
         """Cells that are stored, and up to where output outside cells is, if that is not told yet."""
         self._heard = 0
@@ -45,15 +43,10 @@ class Outliving:
         """Whether the kernel has told what happened before this host came."""
         return self._story.done()
 
-    def hear(self, story: Story, steps: Steps) -> None:
-        """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
-        from mahtab_tui.kernel.retelling import going_on, retell
-
-        assert self.output is not None
-        cells = going_on(story)
+    def hear(self, story: Story, cells: StoryCells) -> None:
+        """Hear what has happened before this host came."""
         self._going_on = dict(cells)
         self._story.set_result(story)
-        retell(story, self.output, cells, steps)
 
     def end(self, how: str) -> None:
         """No more is to be heard."""

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.launch import Here, Place
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.succession import Succession
 from mahtab_tui.kernel.told import UndoAnswer, checked
-from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
@@ -34,6 +34,8 @@ SLOW_DISK = 20_000_000
 
 class ProcessKernel:
     """A `Kernel` in a process of its own, replaced by a new one when it dies."""
+
+    cannot_limit = ""
 
     def __init__(
         self,
@@ -69,7 +71,6 @@ class ProcessKernel:
         code: str,
         *,
         cell: int,
-        origin: Origin,
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,
@@ -80,14 +81,8 @@ class ProcessKernel:
             worker = self._processes.ready()
             if worker is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._processes.failure)
-            if nested:
+            with self._processes.busy(nested):
                 return worker.execute(code, cell, on_output, limit, nested, on_display, limited)
-            self._processes.tell(KernelState.BUSY, "")
-            try:
-                return worker.execute(code, cell, on_output, limit, nested, on_display, limited)
-            finally:
-                if self._processes.state is KernelState.BUSY:
-                    self._processes.tell(KernelState.IDLE, "")
 
     @property
     def outlives(self) -> bool:
@@ -102,14 +97,8 @@ class ProcessKernel:
             worker = self._processes.needed()
             if not worker.waited:  # the kernel has died meanwhile
                 return None
-            if nested:
+            with self._processes.busy(nested):
                 return worker.outliving.go_on(cell, on_output, on_display)
-            self._processes.tell(KernelState.BUSY, "")
-            try:
-                return worker.outliving.go_on(cell, on_output, on_display)
-            finally:
-                if self._processes.state is KernelState.BUSY:
-                    self._processes.tell(KernelState.IDLE, "")
 
     def stored(self, cell: int) -> None:
         if self._processes.worker is not None:
@@ -170,21 +159,11 @@ class ProcessKernel:
         return checked(dict[str, Any], self._processes.needed().request("look", LOOK_TIMEOUT, asked=asked))
 
     def complete(self, code: str, cursor: int) -> Completions:
-        worker = self._processes.worker
-        if worker is None:
-            raise KernelError(self._processes.failure)
-        return checked(Completions, worker.request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
+        return checked(Completions, self._processes.needed(wait=False).request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        worker = self._processes.worker
-        if worker is None:
-            raise KernelError(self._processes.failure)
-        found = worker.request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
+        found = self._processes.needed(wait=False).request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
-
-    @property
-    def cannot_limit(self) -> str:
-        return ""
 
     @property
     def cannot_undo(self) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost
 from mahtab_tui.kernel.launch import Place, Wire, WireState
@@ -28,7 +28,7 @@ CLOSED = "The session was closed."
 
 
 class Succession:
-    """Starts a kernel's processes, one after the other, and tells the host of their states. The `worker_process.Listener` of them."""
+    """Starts a kernel's processes, one after the other, and tells the host of their states."""
 
     def __init__(
         self,
@@ -59,7 +59,8 @@ class Succession:
         self._undo_limits = undo_limits
         self._host: KernelHost = NoHost()
         self._startup = startup
-        self._executable = ""
+        self.executable = ""
+        """The interpreter of the last process; empty before the first."""
         self._color = color
         self._cwd = cwd or ("" if place.label else os.getcwd())
         self._moved = ""
@@ -83,11 +84,6 @@ class Succession:
                 self.tell(KernelState.DEAD, "")  # the caller tells why
             raise
         self._begin("")
-
-    @property
-    def executable(self) -> str:
-        """The interpreter of the last process; empty before the first."""
-        return self._executable
 
     def kill(self) -> None:
         """Kill the process, and wait for the next one. Raises `KernelError`."""
@@ -121,9 +117,9 @@ class Succession:
             self._changed.wait_for(lambda: self.state is not KernelState.STARTING)
             return self.worker
 
-    def needed(self) -> WorkerProcess:
-        """The same. Raises `KernelError` where there is none."""
-        worker = self.ready()
+    def needed(self, *, wait: bool = True) -> WorkerProcess:
+        """The process. wait: for one that starts. Raises `KernelError` where there is none."""
+        worker = self.ready() if wait else self.worker
         if worker is None:
             raise KernelError(self.failure)
         return worker
@@ -137,11 +133,24 @@ class Succession:
             self._changed.notify_all()
         self._host.kernel_state(self.info(), text)
 
+    @contextmanager
+    def busy(self, nested: bool) -> Iterator[None]:
+        """Tell the host that a cell runs within this context, unless that is inside another."""
+        if nested:
+            yield
+            return
+        self.tell(KernelState.BUSY, "")
+        try:
+            yield
+        finally:
+            if self.state is KernelState.BUSY:
+                self.tell(KernelState.IDLE, "")
+
     def info(self) -> KernelInfo:
         """Describe the process."""
         worker = self.worker
         if worker is None:
-            return KernelInfo("", self._executable, self._cwd, 0, self.state, self._place.label)
+            return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label)
         return self._info_of(worker, self.state)
 
     def close(self, *, leave: bool) -> None:
@@ -155,16 +164,7 @@ class Succession:
             worker.end(Status.KILLED, CLOSED)
         self.tell(KernelState.DEAD, "")
 
-    # What a `WorkerProcess` tells.
-
-    def late_output(self, text: str) -> None:
-        self._host.late_output(text)
-
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        return self._host.call(name, args)
-
-    def call_cancelled(self, name: str) -> None:
-        self._host.call_cancelled(name)
+    # The `Listener` of a `WorkerProcess`.
 
     def taken(self, worker: WorkerProcess, how: str) -> None:
         with self._changed:
@@ -195,7 +195,7 @@ class Succession:
                 if self._closed or self.worker is not None:
                     return
                 try:
-                    self._become(self._launch(self._executable), self._executable)
+                    self._become(self._launch(self.executable), self.executable)
                 except KernelError as error:
                     if attempt == ATTEMPTS:
                         self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
@@ -243,7 +243,8 @@ class Succession:
 
         cwd = self.worker.cwd if self.worker is not None else self._cwd
         folder = self._place.existing_folder(cwd)
-        worker = WorkerProcess(executable, folder, partial(self._place.start, executable, folder, self._color, self.size, self._wire), self)
+        start = partial(self._place.start, executable, folder, self._color, self.size, self._wire)
+        worker = WorkerProcess(executable, folder, start, self._host, self)
         worker.start()
         self.attached = worker.waited
         self._wire.state = WireState()
@@ -259,7 +260,7 @@ class Succession:
                 from mahtab_tui.kernel.outliving import TAKEN
 
                 raise KernelError(TAKEN)
-            self.worker, self._executable = worker, executable
+            self.worker, self.executable = worker, executable
 
     def _failed(self, text: str) -> None:
         self.failure = text

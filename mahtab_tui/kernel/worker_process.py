@@ -10,16 +10,16 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol, cast
 
-from mahtab_tui.kernel.answers import Answerer, CallAnswers
-from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
+from mahtab_tui.kernel.answers import CallAnswers
+from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell, RunningCells
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
-from mahtab_tui.kernel.interrupts import Interrupts
-from mahtab_tui.kernel.launch import Process
+from mahtab_tui.kernel.launch import Held, Process
 from mahtab_tui.kernel.outgoing import Outbox, OutgoingFullError, SendQueue
 from mahtab_tui.kernel.outliving import TAKEN, Outliving
 from mahtab_tui.kernel.output import Chunks
@@ -36,14 +36,15 @@ START_TIMEOUT = 20.0
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
+UNHEARD = 1.0
+"""Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
+
 _RESTORING = -1
 """The number of what stands for a cell, while variables are read."""
 
 
-class Listener(Answerer, Protocol):
-    """Whom a kernel process tells what answers no request: on its reader thread, `call` on threads of their own."""
-
-    def late_output(self, text: str) -> None: ...
+class Listener(Protocol):
+    """Whom a kernel process tells of its end, on its reader thread."""
 
     def ended(self, worker: WorkerProcess, how: str) -> None:
         """It is over, and its cells have their results; not called for one that never was ready."""
@@ -55,18 +56,20 @@ class Listener(Answerer, Protocol):
 class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
 
-    def __init__(self, executable: str, cwd: str, start: Callable[[], Process], listener: Listener) -> None:
+    def __init__(self, executable: str, cwd: str, start: Callable[[], Process], host: KernelHost, listener: Listener) -> None:
         """start: starts it, on the thread that reads."""
         self.hello = KernelReady("", executable, cwd, 0)
         self.cwd = cwd
         self._executable = executable
         self._start = start
+        self._host = host
         self._listener = listener
         self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
         self._outbox = Outbox(lambda: self._break("it does not read the answers to what it asks"))
         self._process: Process | None = None
+        self._held: Held | None = None
         self.over = False
         """The process has ended."""
         self.taken = False
@@ -80,8 +83,7 @@ class WorkerProcess:
         self.outliving = Outliving(self._outbox.tell)
         self._requests = ControlRequests(self._outbox.send)
         self.request = self._requests.ask
-        self._interrupts = Interrupts(self._requests, lambda: self._process is not None and self._process.has_our_clock, self._signal_if_runs)
-        self._answers = CallAnswers(listener, self._outbox.answer)
+        self._answers = CallAnswers(host, self._outbox.answer)
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
         # The thread lives as long as the process: it is also the one that starts it (see `spawn`).
@@ -98,14 +100,7 @@ class WorkerProcess:
             raise KernelError(f"{self._executable} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
     def execute(
-        self,
-        code: str,
-        cell: int,
-        on_output: OnOutput,
-        limit: int | None,
-        nested: bool,
-        on_display: OnDisplay | None = None,
-        limited: bool = False,
+        self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool, on_display: OnDisplay | None = None, limited: bool = False
     ) -> CellResult:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
@@ -126,13 +121,12 @@ class WorkerProcess:
     @property
     def outlives(self) -> bool:
         """Whether it can go on without this host."""
-        return self._process is not None and self._process.held is not None and not self.over
+        return self._held is not None and not self.over
 
     @property
     def waited(self) -> bool:
         """Whether this host has attached to it, instead of starting it."""
-        held = None if self._process is None else self._process.held
-        return held is not None and held.waited
+        return self._held is not None and self._held.waited
 
     def tell(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
@@ -143,8 +137,18 @@ class WorkerProcess:
         cell = self._cells.innermost() or self._restoring
         if cell is not None and not cell.interrupting:
             cell.interrupting = True
-            self._interrupts.send(cell)
+            threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
         return cell is not None
+
+    def _interrupt(self, cell: RunningCell, asked: float) -> None:
+        has_our_clock = self._process is not None and self._process.has_our_clock
+        try:
+            self.request("interrupt", UNHEARD, cell=cell.cell, asked=asked if has_our_clock else None)
+        except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
+            with self._lock:
+                if cell in self._cells:
+                    self._signal(signal.SIGINT)
+        cell.interrupting = False
 
     def restore(self, file: str, seconds: float) -> Any:
         """Let it read variables that were kept, between two cells; returns its answer. Raises `KernelError`."""
@@ -169,7 +173,7 @@ class WorkerProcess:
     def leave(self) -> None:
         """Let it go on without a host, if it can; its cells get no results. Else end it."""
         process = self._process
-        if process is None or process.held is None:
+        if process is None or self._held is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
         self.outliving.tell()
@@ -196,11 +200,6 @@ class WorkerProcess:
             if self._process is not None and not self.over and not self._left:
                 self._process.signal(number)
 
-    def _signal_if_runs(self, cell: RunningCell) -> None:
-        with self._lock:
-            if cell in self._cells:
-                self._signal(signal.SIGINT)
-
     # The reader thread.
 
     def _live(self) -> None:
@@ -214,6 +213,7 @@ class WorkerProcess:
             return
         self._started.set_result(None)
         held, output = process.held, process.reader
+        self._held = held
         if held is not None:
             self.outliving.output = cast("NumberedOutput", output)
         outgoing = self._outbox.queue = SendQueue(process.channel)
@@ -240,13 +240,13 @@ class WorkerProcess:
 
     def _let_go(self, process: Process, outgoing: SendQueue) -> None:
         """The process goes on without this host."""
-        assert process.held is not None
+        assert self._held is not None
         with self._lock:
             self._left = True
             cells = list(self._cells)
         outgoing.close()
         os.close(process.output)
-        process.held.leave()
+        self._held.leave()
         self._requests.end(TAKEN)
         self.outliving.end(TAKEN)
         if self._leaving:
@@ -276,7 +276,7 @@ class WorkerProcess:
     def _read(self, process: Process, output: Output) -> bool:
         """Read until there is no more to come; returns whether another host has taken the kernel."""
         frames = FrameReader(token=process.token)
-        lifeline = None if process.held is None else process.held.lifeline
+        lifeline = None if self._held is None else self._held.lifeline
         with selectors.DefaultSelector() as selector:
             selector.register(process.channel, selectors.EVENT_READ)
             if lifeline is not None:
@@ -337,7 +337,7 @@ class WorkerProcess:
         elif not self._ready.done():
             self._early.append(text)
         else:
-            self._listener.late_output(text)
+            self._host.late_output(text)
             self.outliving.printed_outside()
 
     def _introduced(self, hello: KernelReady) -> None:
@@ -347,13 +347,14 @@ class WorkerProcess:
 
     def _hear(self, told: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
-        from mahtab_tui.kernel.retelling import Steps, Story
+        from mahtab_tui.kernel.retelling import Story, cells_of, retell
 
         story = checked(Story, told)
+        cells = cells_of(story)
+        assert self.outliving.output is not None
         with self._cells.retelling():
-            self.outliving.hear(
-                story, Steps(self._cells.add_retold, self._chunks.feed, self._chunks.flush, self._chunks.end, self._shown, self._done)
-            )
+            self.outliving.hear(story, cells)
+            retell(story, self.outliving.output, cells, self._cells, self._chunks, self._shown, self._done)
         for call in story.calls:
             self._answers.begin(call)
 
@@ -392,6 +393,6 @@ class WorkerProcess:
     def _shown(self, shown: Mapping[str, Any]) -> None:
         cell = self._cells.innermost()
         if cell is None:
-            self._listener.late_output(shown["text"])
+            self._host.late_output(shown["text"])
         else:
             cell.shown(shown)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.base import HostFunction, HostServer, KernelError, KernelInfo, KernelState
+from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelError, KernelInfo, KernelState
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.code_help import Detail
 from mahtab_tui.kernel.masked import MaskedKernel
@@ -90,7 +90,7 @@ class PrivatePlace:
 
     def __init__(self, python: str | None, cwd: str, color: bool, journal: Journal, secrets: Secrets | None = None) -> None:
         self._host = WorkerHost()
-        self._kernel = MaskedKernel(ProcessKernel(python, cwd, color=color), secrets or Secrets())
+        self._kernel: Kernel = MaskedKernel(ProcessKernel(python, cwd, color=color), secrets or Secrets())
         self._journal = journal
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()
@@ -112,7 +112,7 @@ class PrivatePlace:
 
             def work() -> CellResult:
                 self._journal.code(number, "agent", code)
-                result = bounded.run(lambda: self._kernel.execute(code, cell=number, origin="user", on_output=on_output))
+                result = bounded.run(lambda: self._kernel.execute(code, cell=number, on_output=on_output))
                 self._journal.end(number, result.status, result.duration)
                 return result
 
@@ -162,7 +162,7 @@ class PrivatePlace:
             return
         code = "__import__('importlib').invalidate_caches()"
         async with self._turn:
-            await asyncio.to_thread(self._kernel.execute, code, cell=0, origin="user", on_output=lambda kind, text: None)
+            await asyncio.to_thread(self._kernel.execute, code, cell=0, on_output=lambda kind, text: None)
 
     async def contents(self, *, seen: bool) -> PlaceInfo:
         info = await self.kernel()

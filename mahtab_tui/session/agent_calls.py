@@ -155,7 +155,7 @@ class AgentCalls:
 
     def _renewed(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         code = "__import__('importlib').invalidate_caches()"
-        self._session.kernel.execute(code, cell=0, origin="assistant", on_output=lambda kind, text: None)
+        self._session.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
         return None
 
     def _inspect(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:

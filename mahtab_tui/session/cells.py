@@ -199,9 +199,8 @@ class Cells:
         on_output, on_display = self._tellers(cell, piece, listener)
 
         def execute() -> CellResult:
-            limited = rights is not None
             return self._kernel.execute(
-                code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=limited
+                code, cell=cell, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=rights is not None
             )
 
         def run() -> CellResult:

@@ -113,7 +113,8 @@ class Session:
         """Keys from the configuration, and lines typed hidden."""
         self.log.addFilter(MaskingFilter(self.secrets))
         prompt.resume(past, same_kernel=kernel.waited)
-        self.kernel = MaskedKernel(kernel, self.secrets)
+        self._masked = MaskedKernel(kernel, self.secrets)
+        self.kernel: Kernel = self._masked
         self.profile = Profile(self.log, settings, name)
         self.inbox = Inbox(self.log)
         self.ready: Future[bool] = Future()
@@ -304,7 +305,7 @@ class Session:
         """What the user does with the kernel itself; loaded when it is first wanted."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(self.log, self.kernel, self._make_kernel, self.cells, self.keeping, self.undo, self.private)
+        return KernelControl(self.log, self._masked, self._make_kernel, self.cells, self.keeping, self.undo, self.private)
 
     # Settings
 

@@ -31,7 +31,7 @@ def _here() -> Iterator[Row]:
     manager, client = start_new_kernel(kernel_name="python3", stderr=subprocess.DEVNULL)
 
     def ours() -> None:
-        kernel.execute("1+1", cell=1, origin="user", on_output=lambda kind, text: None)
+        kernel.execute("1+1", cell=1, on_output=lambda kind, text: None)
 
     def theirs() -> None:
         client.execute_interactive("1+1", output_hook=lambda message: None)
@@ -58,7 +58,7 @@ def _of_server(server: Server) -> Row:
     theirs.wait_for_ready(60)
 
     def run_ours() -> None:
-        ours.execute("1+1", cell=1, origin="user", on_output=lambda kind, text: None)
+        ours.execute("1+1", cell=1, on_output=lambda kind, text: None)
 
     def run_theirs() -> None:
         theirs.execute_interactive("1+1", output_hook=lambda message: None)

@@ -55,7 +55,7 @@ def _kernel(place: KeepPlace) -> ProcessKernel:
 
 
 def _run(kernel: ProcessKernel, code: str) -> None:
-    result = kernel.execute(code, cell=1, origin="user", on_output=lambda kind, text: None)
+    result = kernel.execute(code, cell=1, on_output=lambda kind, text: None)
     assert result.status == "ok", result.output
 
 

@@ -42,7 +42,7 @@ def run(kernel: ProcessKernel, code: str) -> CellResult:
 
     def ignore(kind: OutputKind, text: str) -> None: ...
 
-    return kernel.execute(code, cell=1, origin="user", on_output=ignore)
+    return kernel.execute(code, cell=1, on_output=ignore)
 
 
 def memory_mib(pid: int) -> float:

@@ -46,7 +46,7 @@ def rows() -> Iterator[Row]:
         assert len(second.variables()) >= 10_000
         yield Row("attached, 10,000 variables listed", (time.perf_counter() - start) * 1000, "ms", "<= 300 ms")
         try:
-            second.execute("1", cell=_ROUNDS + 1, origin="user", on_output=lambda kind, text: None)
+            second.execute("1", cell=_ROUNDS + 1, on_output=lambda kind, text: None)
         finally:
             second.close()
         yield from _million_lines(home)
@@ -82,7 +82,7 @@ def _attached(home: str) -> ProcessKernel:
 
 
 def _run(kernel: ProcessKernel, cell: int, code: str) -> None:
-    result = kernel.execute(code, cell=cell, origin="user", on_output=lambda kind, text: None)
+    result = kernel.execute(code, cell=cell, on_output=lambda kind, text: None)
     assert result.status == "ok", result.output
     kernel.stored(cell)
 

@@ -35,7 +35,7 @@ class Numbered:
     def run(self, code: str) -> None:
         """Run one cell, which must end well."""
         self.last = next(self._numbers)
-        result = self.kernel.execute(code, cell=self.last, origin="user", on_output=lambda kind, text: None)
+        result = self.kernel.execute(code, cell=self.last, on_output=lambda kind, text: None)
         assert result.status == "ok", result.output
 
     def undo(self) -> Restoration:

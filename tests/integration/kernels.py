@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelInfo, KernelState
-from mahtab_tui.kernel.values import CellResult, Origin, OutputKind
+from mahtab_tui.kernel.values import CellResult, OutputKind
 
 PATIENCE = 60.0
 """Seconds after which something that must come counts as lost."""
@@ -89,8 +89,7 @@ class Cells:
             if wanted and not before and wanted in "".join(seen):
                 then()
 
-        origin: Origin = "user" if limit is None else "assistant"
-        result = self.kernel.execute(code, cell=self.number, origin=origin, on_output=on_output, limit=limit, nested=nested)
+        result = self.kernel.execute(code, cell=self.number, on_output=on_output, limit=limit, nested=nested)
         assert "".join(seen) == result.output or result.detail or result.rewritten
         return result
 

@@ -44,7 +44,7 @@ class Screen:
 
     def run(self, cell: int, code: str, limit: int | None = None) -> CellResult:
         """Run a cell to its end, and say that it is stored."""
-        result = self.kernel.execute(code, cell=cell, origin="user", on_output=self._output, on_display=self.displays.append, limit=limit)
+        result = self.kernel.execute(code, cell=cell, on_output=self._output, on_display=self.displays.append, limit=limit)
         self.kernel.stored(cell)
         return result
 
@@ -58,7 +58,7 @@ class Screen:
             begun.set()
 
         def work() -> None:
-            result.set_result(self.kernel.execute(code, cell=cell, origin="user", on_output=output))
+            result.set_result(self.kernel.execute(code, cell=cell, on_output=output))
 
         threading.Thread(target=work, daemon=True).start()
         assert begun.wait(60)

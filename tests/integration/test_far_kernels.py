@@ -230,7 +230,7 @@ def test_what_is_printed_without_a_wire_is_limited_and_that_is_said(road: Road, 
         seen.append(text)
 
     code = "import time; print('go', flush=True); time.sleep(1)\nfor i in range(100): print('x' * 999_999)\nprint('the end')"
-    result = cells.kernel.execute(code, cell=1, origin="user", on_output=on_output)
+    result = cells.kernel.execute(code, cell=1, on_output=on_output)
     assert result.status is Status.OK
     assert result.output.endswith("the end\n")
     assert "bytes left out …" in "".join(seen)

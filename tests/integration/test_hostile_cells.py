@@ -80,7 +80,7 @@ class Limited:
 
     def run(self, code: str, *, limited: bool = False) -> CellResult:
         self._number += 1
-        return self.kernel.execute(code, cell=self._number, origin="assistant", on_output=lambda kind, text: None, limited=limited)
+        return self.kernel.execute(code, cell=self._number, on_output=lambda kind, text: None, limited=limited)
 
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, len(TRIES), 8)])

@@ -181,9 +181,7 @@ def test_a_nested_cell_runs_while_its_caller_waits(cells: Cells) -> None:
     inner = []
 
     def answer(name: str, args: object) -> str:
-        inner.append(
-            cells.kernel.execute("print('inside'); made_inside = 2\n3", cell=900, origin="assistant", on_output=lambda *told: None, nested=True)
-        )
+        inner.append(cells.kernel.execute("print('inside'); made_inside = 2\n3", cell=900, on_output=lambda *told: None, nested=True))
         return "answered"
 
     cells.host.answer = answer

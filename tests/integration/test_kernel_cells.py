@@ -61,7 +61,7 @@ def test_a_million_lines_arrive_whole(cells: Cells) -> None:
 
 def test_output_without_end_is_kept_with_its_head_and_tail_only(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.kernel.output.KEEP", 1000)
-    result = cells.kernel.execute("print('head'); print('x' * 1_000_000); print('tail')", cell=1, origin="user", on_output=lambda kind, text: None)
+    result = cells.kernel.execute("print('head'); print('x' * 1_000_000); print('tail')", cell=1, on_output=lambda kind, text: None)
     assert result.output.startswith("head\nxxx")
     assert result.output.endswith("xxx\ntail\n")
     assert "\n… 998,011 characters left out …\n" in result.output

@@ -110,9 +110,7 @@ for _ in range(chance.randrange(1, 20)):
 
     def run() -> None:
         for seed in range(25):
-            result = cells.kernel.execute(
-                fuzz.replace("SEED", str(seed)), cell=seed + 1, origin="user", on_output=lambda kind, text: None, on_display=shown.put
-            )
+            result = cells.kernel.execute(fuzz.replace("SEED", str(seed)), cell=seed + 1, on_output=lambda kind, text: None, on_display=shown.put)
             assert "forged" not in result.output
             assert not result.displays
             ended.put(result.status)

@@ -22,7 +22,7 @@ def test_inputs_and_outputs_are_kept(cells: Cells) -> None:
 
 
 def test_the_sessions_own_code_is_no_input(cells: Cells) -> None:
-    cells.kernel.execute("'own'", cell=0, origin="user", on_output=lambda kind, text: None)
+    cells.kernel.execute("'own'", cell=0, on_output=lambda kind, text: None)
     assert cells.text("In") == "['', 'In']\n"
 
 

@@ -137,7 +137,7 @@ def on_output(kind, text):
     print(text.strip(), flush=True)
 # A sort that never gives the interpreter away.
 code = "import os; print(os.getpid(), flush=True)\\nimport time; time.sleep(0.1); sum(range(10**12))"
-kernel.execute(code, cell=1, origin="user", on_output=on_output)
+kernel.execute(code, cell=1, on_output=on_output)
 """
 
 
@@ -245,7 +245,7 @@ def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(c
         raise LookupError("in the listener")
 
     with pytest.raises(LookupError, match="in the listener"):
-        cells.kernel.execute("print('x' * 100_000)", cell=1, origin="user", on_output=on_output)
+        cells.kernel.execute("print('x' * 100_000)", cell=1, on_output=on_output)
     assert cells.text("1 + 1") == "2\n"
 
 

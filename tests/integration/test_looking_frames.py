@@ -39,7 +39,7 @@ def kernel() -> Iterator[ProcessKernel]:
 
 
 def run(kernel: ProcessKernel, cell: int, code: str) -> list[TracebackFrame]:
-    result: CellResult = kernel.execute(code, cell=cell, origin="user", on_output=lambda kind, text: None)
+    result: CellResult = kernel.execute(code, cell=cell, on_output=lambda kind, text: None)
     return list(result.frames)
 
 
@@ -93,5 +93,5 @@ class Body(metaclass=Meta):
 """,
     )
     assert variables(kernel, 90, frames, 1)["x"] == "1"
-    result = kernel.execute("ran", cell=91, origin="user", on_output=lambda kind, text: None)
+    result = kernel.execute("ran", cell=91, on_output=lambda kind, text: None)
     assert result.output == "['ZeroDivisionError']\n" or "keys" not in result.output

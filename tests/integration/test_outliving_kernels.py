@@ -149,7 +149,7 @@ def test_a_nested_cell_and_the_call_around_it_are_told_with_their_own_output() -
 
     def answer(name: str, args: object) -> str:
         wait_for(lambda: first.printed)
-        first.kernel.execute(WAIT + "print('inner')", cell=2, origin="assistant", on_output=lambda kind, text: None, nested=True)
+        first.kernel.execute(WAIT + "print('inner')", cell=2, on_output=lambda kind, text: None, nested=True)
         return "never sent"
 
     first.host.answer = answer
@@ -222,7 +222,7 @@ def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(when: str, mo
     with suppress(KernelError):
         second.start(host)
     assert host.wait_for_state(KernelState.TAKEN) == TAKEN
-    assert second.execute("n", cell=2, origin="user", on_output=lambda kind, text: None).status is Status.DIED
+    assert second.execute("n", cell=2, on_output=lambda kind, text: None).status is Status.DIED
     assert third.run(2, "n").output == "1\n"
 
 

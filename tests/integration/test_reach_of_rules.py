@@ -52,7 +52,7 @@ def test_most_of_what_models_answer_runs_without_a_question(project: Path) -> No
     kernel.start(host)
     number = 1
     # A machine on which something was drawn before has the folders of matplotlib.
-    kernel.execute("import matplotlib.pyplot as plt; plt.figure()", cell=number, origin="user", on_output=lambda kind, text: None)
+    kernel.execute("import matplotlib.pyplot as plt; plt.figure()", cell=number, on_output=lambda kind, text: None)
     free, asking, failed = 0, [], []
     for question, blocks in sessions():
         for code in blocks:
@@ -60,7 +60,7 @@ def test_most_of_what_models_answer_runs_without_a_question(project: Path) -> No
             before = len(asked)
             allowed = verdict_of(READ_ONLY, code).action == "allow"
             if allowed or not code.startswith(("%", "!")):
-                result = kernel.execute(code, cell=number, origin="assistant", on_output=lambda kind, text: None, limited=allowed)
+                result = kernel.execute(code, cell=number, on_output=lambda kind, text: None, limited=allowed)
                 if allowed and result.status != "ok":
                     failed.append((question, result.output))
             if allowed and len(asked) == before:

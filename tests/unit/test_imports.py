@@ -112,7 +112,7 @@ def test_the_kernel_side_loads_nothing_of_the_package_and_little_of_the_standard
     try:
         output: list[str] = []
         code = "import sys; print('\\n'.join(sys.modules))"
-        kernel.execute(code, cell=1, origin="user", on_output=lambda kind, text: output.append(text))
+        kernel.execute(code, cell=1, on_output=lambda kind, text: output.append(text))
         modules = set("".join(output).split())
     finally:
         kernel.close()

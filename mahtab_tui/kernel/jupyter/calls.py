@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mahtab_tui.kernel.answers import Answerer, CallAnswers
+from mahtab_tui.kernel.answers import CallAnswers
+from mahtab_tui.kernel.base import KernelHost
 from mahtab_tui.kernel.told import HostCall, checked
 from mahtab_tui.kernel.worker.frames import Frame
 
@@ -19,7 +20,7 @@ END_OF_INPUT = "\x04"
 class KernelCalls:
     """The open questions of one kernel. Any thread may call it."""
 
-    def __init__(self, host: Answerer, token: str, reply: Callable[[str], None], echo: Callable[[str], None]) -> None:
+    def __init__(self, host: KernelHost, token: str, reply: Callable[[str], None], echo: Callable[[str], None]) -> None:
         """token: what marked questions begin with. reply: sends a line. echo: shows what was asked and typed, since the kernel does not."""
         self._token = token
         self._reply = reply

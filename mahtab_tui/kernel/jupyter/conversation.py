@@ -12,8 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from typing import Any
 
-from mahtab_tui.kernel.answers import Answerer
-from mahtab_tui.kernel.base import HostFunction, HostServer, KernelError
+from mahtab_tui.kernel.base import KernelError, KernelHost
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter import helping
 from mahtab_tui.kernel.jupyter.calls import KernelCalls
@@ -40,10 +39,9 @@ _SEND_AGAIN = 0.1
 class Conversation:
     """One kernel's life: the cells that it runs, and what it is asked."""
 
-    def __init__(self, wire: Wire, host: Answerer, late: Callable[[str], None]) -> None:
-        """late: told what is printed while no cell runs."""
+    def __init__(self, wire: Wire, host: KernelHost) -> None:
         self._wire = wire
-        self._late = late
+        self._host = host
         self._token = f"\x02mahtab-tui:{secrets.token_hex(16)}:"
         self._lock = threading.Lock()
         self._replies: dict[str, Future[Mapping[str, Any]]] = {}
@@ -72,7 +70,7 @@ class Conversation:
 
     # The start.
 
-    def begin(self, functions: Sequence[HostFunction], servers: Sequence[HostServer]) -> None:
+    def begin(self) -> None:
         """Wait until the kernel answers, and bring our helper in. Raises `KernelError`."""
         info = self._first_words()
         self._begun = True
@@ -92,8 +90,8 @@ class Conversation:
             told = self._request("control", "create_subshell_request", {}, READY)
             self._subshell = str(told.get("subshell_id", ""))
         self._tell("shell", "comm_open", {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}}, self._subshell)
-        self._requests.ask("functions", READY, functions=[function._asdict() for function in functions])
-        if servers:
+        self._requests.ask("functions", READY, functions=[function._asdict() for function in self._host.functions()])
+        if servers := self._host.servers():
             self._requests.ask("servers", READY, servers=[server._asdict() for server in servers])
 
     def _first_words(self) -> Mapping[str, Any]:
@@ -206,7 +204,7 @@ class Conversation:
         try:
             self._wire.interrupt()
         except KernelError as error:
-            self._late(f"{error}\n")
+            self._host.late_output(f"{error}\n")
 
     def _changes(self, reply: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.ready is None:
@@ -313,7 +311,7 @@ class Conversation:
             if cell.running.over_limit and not cell.running.interrupting:
                 self.interrupt()
         elif kind == "stream" and parent in self._ours:
-            self._late(str(content.get("text", "")))
+            self._host.late_output(str(content.get("text", "")))
 
     def _told(self, content: Mapping[str, Any]) -> None:
         try:

@@ -24,7 +24,7 @@ from mahtab_tui.kernel.process import (
 from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, UndoStep
 from mahtab_tui.kernel.succession import ATTEMPTS, CLOSED, STARTUP_TOLD
 from mahtab_tui.kernel.told import checked
-from mahtab_tui.kernel.values import CellResult, Origin, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
 
 LOOK_EVERY = 0.5
 """Seconds between two looks whether the kernel is there."""
@@ -73,7 +73,6 @@ class JupyterKernel:
         code: str,
         *,
         cell: int,
-        origin: Origin,
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,
@@ -233,11 +232,11 @@ class JupyterKernel:
 
     def _begin(self) -> None:
         """Wait until a kernel that was started is ready. Raises `KernelError`."""
-        talk = Conversation(self._wire, self._host, self._host.late_output)
+        talk = Conversation(self._wire, self._host)
         talk.dead = partial(self._said_dead, talk)
         self._talk = talk
         try:
-            talk.begin(self._host.functions(), self._host.servers())
+            talk.begin()
         except (KernelError, TimeoutError) as error:
             self._talk = None
             talk.end(Status.DIED, str(error))

@@ -1,0 +1,23 @@
+"""The kernel that masks secrets."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.masked import AS_THEY_ARE, MaskedKernel
+
+
+def test_every_part_of_a_kernel_is_masked_or_listed_as_it_is() -> None:
+    parts = {name for name in vars(Kernel) if not name.startswith("_")}
+    assert parts == AS_THEY_ARE | (parts & vars(MaskedKernel).keys())
+    assert not AS_THEY_ARE & vars(MaskedKernel).keys()
+
+
+def test_what_is_not_listed_does_not_pass() -> None:
+    masked = MaskedKernel(InProcessKernel({}), Secrets())
+    assert masked.cannot_undo == "the kernel cannot be forked, because it runs inside the program that opened this session"
+    with pytest.raises(AttributeError):
+        _ = masked._namespace
