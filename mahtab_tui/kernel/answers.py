@@ -14,7 +14,7 @@ class CallAnswers:
     """The open calls of one kernel, each answered on its own thread. send: sends an answer to the kernel, and raises `TypeError` or
     `ValueError` if it cannot."""
 
-    def __init__(self, host: KernelHost, send: Callable[[Frame], None]) -> None:
+    def __init__(self, host: KernelHost, send: Callable[[Frame], object]) -> None:
         self._host = host
         self._send = send
         self._lock = threading.Lock()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
@@ -258,3 +258,33 @@ class Kernel(Protocol):
 
     def close(self, *, leave: bool = False) -> None:
         """End it for good, with its processes, threads and descriptors. leave: let it go on without a screen, if it can."""
+
+
+class Unkept:
+    """What a `Kernel` answers that saves no variables and ends with its program."""
+
+    outlives = False
+    waited = False
+
+    def __init__(self, why: str) -> None:
+        """why: a sentence that says why nothing is saved."""
+        self._why_unkept = why
+
+    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> None:
+        """Nothing: it knows no cells of an earlier screen."""
+
+    def stored(self, cell: int) -> None: ...
+
+    def kept_before(self) -> tuple[None, tuple[()]]:
+        return None, ()
+
+    def kept(self) -> None: ...
+
+    def branch(self, cell: int, place: KeepPlace) -> NoReturn:
+        raise KernelError(self._why_unkept)
+
+    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
+        raise KernelError(self._why_unkept)
+
+    def restore(self, file: KeptFile) -> NoReturn:
+        raise KernelError(self._why_unkept)

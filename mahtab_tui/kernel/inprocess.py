@@ -22,11 +22,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.answers import CallAnswers
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput, Unkept
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, Restoration, UndoStep
+from mahtab_tui.kernel.restoration import Restoration, UndoStep
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker import detail as description
@@ -53,13 +53,14 @@ CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
 
 
-_NOT_KEPT = "The namespace is that of the program that opened this session, so it is not kept."
-
-
-class InProcessKernel:
+class InProcessKernel(Unkept):
     """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
 
+    cannot_limit = "the namespace is inside another program"
+    cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
+
     def __init__(self, namespace: dict[str, Any]) -> None:
+        super().__init__("The namespace is that of the program that opened this session, so it is not kept.")
         self._host: KernelHost = NoHost()
         self._namespace = namespace
         self._state = KernelState.DEAD
@@ -85,7 +86,6 @@ class InProcessKernel:
 
     def start(self, host: KernelHost) -> None:
         self._host = host
-        self._answers = CallAnswers(host, self._deliver)
         self._thread.start()
         self._ready.result()
         self._tell(KernelState.IDLE, "")
@@ -210,14 +210,6 @@ class InProcessKernel:
         found = explain_at(self._namespace, code, cursor)
         return None if found is None else checked(Explanation, found._asdict())
 
-    @property
-    def cannot_limit(self) -> str:
-        return "the namespace is inside another program"
-
-    @property
-    def cannot_undo(self) -> str:
-        return f"the kernel cannot be forked, because {CANNOT_FORK}"
-
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return checked(tuple[UndoStep, ...], self._undo.steps())
 
@@ -230,36 +222,8 @@ class InProcessKernel:
     def redo(self) -> Restoration:
         return self._undone("redo", 0)
 
-    def branch(self, cell: int, place: KeepPlace) -> NoReturn:
-        raise KernelError(_NOT_KEPT)
-
-    def kept(self) -> None:
-        """Nothing: the namespace is the caller's own."""
-
-    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
-        raise KernelError(_NOT_KEPT)
-
-    def restore(self, file: KeptFile) -> NoReturn:
-        raise KernelError(_NOT_KEPT)
-
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)
-
-    @property
-    def outlives(self) -> bool:
-        return False
-
-    @property
-    def waited(self) -> bool:
-        return False
-
-    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
-        raise KernelError("This kernel ends with its program.")
-
-    def stored(self, cell: int) -> None: ...
-
-    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        return None, ()
 
     def close(self, *, leave: bool = False) -> None:
         if self._state is KernelState.DEAD:
@@ -291,6 +255,7 @@ class InProcessKernel:
 
     def _live(self) -> None:
         self._calls = HostCalls(self._send, self._execute)
+        self._answers = CallAnswers(self._host, self._calls.deliver)
         self._output = CellOutput(self._printed)
         surroundings = BorrowedSurroundings(self._output, Console(self._calls.call).replacements())
         before = dict(builtins.__dict__)
@@ -363,14 +328,11 @@ class InProcessKernel:
         """What the process's worker sends through its socket."""
         if frame["op"] == "call" and frame["name"] == "display":
             self._shown(frame["args"])
-            self._deliver({"op": "answer", "id": frame["id"], "value": None})
+            self._calls.deliver({"op": "answer", "id": frame["id"], "value": None})
         elif frame["op"] == "call":
             self._answers.begin(checked(HostCall, frame))
         else:
             self._answers.cancel(frame["id"])
-
-    def _deliver(self, answer: Frame) -> None:
-        self._calls.deliver(answer)
 
     def _describe(self, name: str, described: Future[dict[str, Any]]) -> None:
         try:

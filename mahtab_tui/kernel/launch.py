@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -111,27 +112,17 @@ class Process(Protocol):
         """Wait for its end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
 
 
-class LocalProcess(NamedTuple):
-    """A `Process` on this machine."""
+@dataclass(frozen=True)
+class LocalProcess:
+    """A `Process` on this machine, which this host has started."""
 
     child: subprocess.Popen[bytes]
     channel: socket.socket
     output: int
     token: bytes
-
-    @property
-    def reader(self) -> Output:
-        from mahtab_tui.kernel.reading import PipeOutput
-
-        return PipeOutput(self.output)
-
-    @property
-    def has_our_clock(self) -> bool:
-        return True
-
-    @property
-    def held(self) -> None:
-        return None
+    reader: Output
+    held: Held | None = None
+    has_our_clock = True
 
     def signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -302,6 +293,8 @@ def spawn(
 
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives as long as the kernel.
     """
+    from mahtab_tui.kernel.reading import PipeOutput
+
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)
     ours.sendall(token)
@@ -325,4 +318,4 @@ def spawn(
     finally:
         theirs.close()
         os.close(write_end)
-    return LocalProcess(child, ours, output, token)
+    return LocalProcess(child, ours, output, token, PipeOutput(output))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
-import termios
 from collections.abc import Iterator
 from typing import Protocol
 
-from mahtab_tui.kernel.worker.holding.spool import PIECE, Spool, left_out
+from mahtab_tui.kernel.worker.holding.spool import PIECE, Spool, in_pipe, left_out
 
 MUCH = 2**20
 """Bytes from which on it is worth freeing their memory."""
@@ -52,7 +49,7 @@ class PipeOutput:
         return os.read(self._pipe, PIECE)
 
     def waiting(self) -> Iterator[bytes]:
-        left = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)))[0]
+        left = in_pipe(self._pipe)
         while left > 0 and (data := os.read(self._pipe, min(left, PIECE))):
             yield data
             left -= len(data)
@@ -80,7 +77,7 @@ class SpooledOutput:
         return self.until(self._spool.printed())
 
     def until(self, end: int) -> Iterator[bytes]:
-        while self.at < end and (self.at < self._spool.size or self._spool.in_pipe()) and (data := self._read_to(end)):
+        while self.at < end and (self.at < self._spool.size or in_pipe(self._spool.pipe)) and (data := self._read_to(end)):
             yield data
 
     def _read_to(self, end: int) -> bytes | None:

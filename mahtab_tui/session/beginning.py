@@ -89,11 +89,11 @@ class HereAndHeld(Here):
         return self._waiting is not None
 
     def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
-        from mahtab_tui.kernel.held.start import attached, start_held
+        from mahtab_tui.kernel.held.processes import AttachedProcess, start_held
 
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            return attached(waiting)
+            return AttachedProcess(waiting)
         process, self.problem = start_held(executable, cwd, environment(color, *size), self._session, self._hours)
         return process
 

@@ -30,8 +30,6 @@ class Address(NamedTuple):
     """For the header: the host, or the command's first words."""
     argv: tuple[str, ...]
     """The command whose stdin and stdout are the wire."""
-    python: str
-    """The interpreter there; empty for the one that the command starts."""
 
 
 def parse(text: str) -> Address:
@@ -43,7 +41,7 @@ def parse(text: str) -> Address:
             raise KernelError(f"{text} cannot be read ({error}): {WANTED}.") from None
         if not words:
             raise KernelError(f"{text} names no program: {WANTED}.")
-        return Address(text, " ".join([Path(words[0]).name, *words[1:]])[:_LABEL], (*words, "-c", _loader()), "")
+        return Address(text, " ".join([Path(words[0]).name, *words[1:]])[:_LABEL], (*words, "-c", _loader()))
     found = _SSH.fullmatch(text)
     if found is None or found["host"].startswith("-"):
         raise KernelError(f"{text} is no address of a kernel: {WANTED}.")
@@ -52,7 +50,7 @@ def parse(text: str) -> Address:
     port = ("-p", found["port"]) if found["port"] else ()
     # ssh joins the words and the shell there takes them apart again.
     there = shlex.join(["exec", python, "-c", _loader()])
-    return Address(text, host, ("ssh", "-T", *_ALIVE, *port, "--", host, there), "")
+    return Address(text, host, ("ssh", "-T", *_ALIVE, *port, "--", host, there))
 
 
 def _loader() -> str:

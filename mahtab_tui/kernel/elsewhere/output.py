@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import struct
-import termios
 from collections import deque
 from collections.abc import Callable, Iterator
 
 from mahtab_tui.kernel.reading import MUCH
-from mahtab_tui.kernel.worker.holding.spool import PIECE, left_out
+from mahtab_tui.kernel.worker.holding.spool import PIECE, in_pipe, left_out
 
 
 class FarOutput:
@@ -56,7 +53,7 @@ class FarOutput:
         return (self._give() or None) if self._take() else b""
 
     def waiting(self) -> Iterator[bytes]:
-        left = self._read + struct.unpack("i", fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)))[0]
+        left = self._read + in_pipe(self.pipe)
         while self._pieces or (self._read < left and self._take()):
             yield self._give()
 

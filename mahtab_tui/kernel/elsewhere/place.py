@@ -39,7 +39,7 @@ class Elsewhere:
 
     def find(self, python: str | None) -> str:
         """The interpreter is looked up there."""
-        return python or self._address.python
+        return python or ""
 
     def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> FarProcess:
         waiting, self._waiting = self._waiting, None

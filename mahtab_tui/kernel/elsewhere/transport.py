@@ -101,13 +101,7 @@ class Transport:
         """Send something, and return what comes next. Raises `KernelError` if nothing does."""
         deadline = time.monotonic() + CONNECT_TIMEOUT
         self._write(data, deadline)
-        while True:
-            self._wait(select.POLLIN, self.stdout, deadline)
-            with contextlib.suppress(BlockingIOError):
-                came = os.read(self.stdout, PIECE)
-                if not came:
-                    raise KernelError(self._failure())
-                return came
+        return self._read(deadline)
 
     def finish(self, seconds: float) -> None:
         """Let the command carry what was written, and end by itself."""
@@ -161,16 +155,21 @@ class Transport:
 
     def _line(self, deadline: float) -> bytes:
         while b"\n" not in self._buffer:
-            self._wait(select.POLLIN, self.stdout, deadline)
-            try:
-                data = os.read(self.stdout, PIECE)
-            except BlockingIOError:
-                continue
-            if not data or len(self._buffer) > _BANNER:
+            data = self._read(deadline)
+            if len(self._buffer) > _BANNER:
                 raise KernelError(self._failure())
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.rstrip(b"\r")
+
+    def _read(self, deadline: float) -> bytes:
+        """Return what comes next. Raises `KernelError` if nothing does."""
+        while True:
+            self._wait(select.POLLIN, self.stdout, deadline)
+            with contextlib.suppress(BlockingIOError):
+                if data := os.read(self.stdout, PIECE):
+                    return data
+                raise KernelError(self._failure())
 
     def _failure(self) -> str:
         deadline = time.monotonic() + 1.0

@@ -42,10 +42,6 @@ class Existing(NamedTuple):
     """Its connection file."""
 
 
-def is_jupyter(text: str) -> bool:
-    return text.startswith((LOCAL, SERVER, EXISTING))
-
-
 def parse(text: str, token: str = "") -> Local | Server | Existing:
     """Read an address. token: for a server whose address names none. Raises `KernelError`, which does not repeat a token."""
     if text.startswith(EXISTING):

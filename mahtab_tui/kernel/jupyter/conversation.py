@@ -79,9 +79,9 @@ class Conversation:
         self.language, self.version = str(language.get("name", "")), str(language.get("version", ""))
         if self.language != "python" or info.get("implementation") != "ipython":
             return
-        content = self._execution("", helping.loading(self._token, self._wire.session), silent=True)
+        content = self._execution("", helping.loading(self._token, str(self._wire.session.session)), silent=True)
         try:
-            self.ready = helping.hello(self._request("shell", "execute_request", content, READY))
+            self.ready = checked(KernelReady, helping.value_of(self._request("shell", "execute_request", content, READY), "hello"))
         except FutureTimeout:
             raise KernelError("The kernel runs a cell of another program. Wait for its end, and try again.") from None
         self.cwd = self.ready.cwd
@@ -122,7 +122,7 @@ class Conversation:
             cell.reply({"status": "error", "ename": "SyntaxError", "evalue": "the cell has a character that is none in UTF-8"})
             cell.finish({}, 0.0)
             return result_of(running.result)
-        message = self._wire.make("execute_request", self._execution(code, helping.ENDED if self.ready else {}, silent=quiet))
+        message = self._message("execute_request", self._execution(code, helping.ENDED if self.ready else {}, silent=quiet))
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         with self._lock:
@@ -360,12 +360,15 @@ class Conversation:
             "stop_on_error": False,
         }
 
+    def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(self._wire.session.msg(kind, content=dict(content)))
+
     def _request(self, channel: Channel, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """Send a request and wait for its reply. Raises `KernelError`, `TimeoutError`."""
         return self._asked(channel, kind, content).result(timeout)
 
     def _asked(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
-        message = self._wire.make(kind, content)
+        message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:
             if self._over:
@@ -375,7 +378,7 @@ class Conversation:
         return reply
 
     def _tell(self, channel: Channel, kind: str, content: Mapping[str, Any], subshell: str = "") -> None:
-        message = self._wire.make(kind, content)
+        message = self._message(kind, content)
         if subshell:
             message["header"]["subshell_id"] = subshell
         self._wire.send(channel, message)

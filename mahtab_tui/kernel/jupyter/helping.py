@@ -12,7 +12,6 @@ from typing import Any
 import mahtab_tui.kernel.worker as worker
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.bundle import bundle
-from mahtab_tui.kernel.told import KernelReady, checked
 
 NAME = "_mahtab_tui"
 """Our package there."""
@@ -34,11 +33,6 @@ def _loader() -> str:
     call = f"\n\nload({NAME!r}, {base64.b64encode(bundle().data).decode()!r})\n"
     code = base64.b64encode(source + call.encode()).decode()
     return f"__import__('builtins').exec(__import__('base64').b64decode('{code}'), {{'__name__': {NAME + '_loader'!r}}})"
-
-
-def hello(reply: Mapping[str, Any]) -> KernelReady:
-    """Read what the helper says first. Raises `KernelError`."""
-    return checked(KernelReady, value_of(reply, "hello"))
 
 
 def value_of(reply: Mapping[str, Any], name: str) -> Any:

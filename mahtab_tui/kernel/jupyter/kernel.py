@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NoReturn
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput, Unkept
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completion, Completions, Detail, Explanation
 from mahtab_tui.kernel.jupyter.conversation import Conversation
@@ -21,7 +21,7 @@ from mahtab_tui.kernel.process import (
     PRIVATE_TIMEOUT,
     VARIABLES_TIMEOUT,
 )
-from mahtab_tui.kernel.restoration import KeepPlace, KeptFile, UndoStep
+from mahtab_tui.kernel.restoration import UndoStep
 from mahtab_tui.kernel.succession import ATTEMPTS, CLOSED, STARTUP_TOLD
 from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
@@ -31,15 +31,16 @@ LOOK_EVERY = 0.5
 MOST = 200
 """Completions that are shown of a kernel for another language."""
 
-_NO_UNDO = "a Jupyter kernel is not ours to fork"
-_NOT_KEPT = "The variables of a Jupyter kernel are not saved."
 
-
-class JupyterKernel:
+class JupyterKernel(Unkept):
     """A `Kernel` over Jupyter's protocol."""
+
+    cannot_limit = "it runs in a Jupyter kernel"
+    cannot_undo = "a Jupyter kernel is not ours to fork"
 
     def __init__(self, wire: Wire, startup: str = "") -> None:
         """startup: code that runs in each new Python kernel that we start."""
+        super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
         self._startup = startup if wire.ours else ""
         self._host: KernelHost = NoHost()
@@ -157,19 +158,11 @@ class JupyterKernel:
         found = self._ask("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
 
-    @property
-    def cannot_limit(self) -> str:
-        return "it runs in a Jupyter kernel"
-
-    @property
-    def cannot_undo(self) -> str:
-        return _NO_UNDO
-
     def undo_steps(self) -> tuple[UndoStep, ...]:
         return ()
 
     def preview_undo(self, cell: int) -> NoReturn:
-        raise KernelError(f"Cells cannot be undone here, because {_NO_UNDO}.")
+        raise KernelError(f"Cells cannot be undone here, because {self.cannot_undo}.")
 
     def undo(self, cell: int) -> NoReturn:
         self.preview_undo(cell)
@@ -177,41 +170,12 @@ class JupyterKernel:
     def redo(self) -> NoReturn:
         self.preview_undo(0)
 
-    def branch(self, cell: int, place: KeepPlace) -> NoReturn:
-        raise KernelError(_NOT_KEPT)
-
-    def kept(self) -> None:
-        """Nothing: the namespace is Jupyter's."""
-
-    def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
-        raise KernelError(_NOT_KEPT)
-
-    def restore(self, file: KeptFile) -> NoReturn:
-        raise KernelError(_NOT_KEPT)
-
     def info(self) -> KernelInfo:
         talk = self._talk
         if talk is None or talk.ready is None:
             return self._info_as(self._state)
         ready = talk.ready
         return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label, self._wire.next_try)
-
-    @property
-    def outlives(self) -> bool:
-        return False
-
-    @property
-    def waited(self) -> bool:
-        return False
-
-    def go_on(self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False) -> CellResult | None:
-        """Nothing: a Jupyter kernel does not tell again what a cell has printed."""
-        return None
-
-    def stored(self, cell: int) -> None: ...
-
-    def kept_before(self) -> tuple[Sequence[str] | None, Sequence[str]]:
-        return None, ()
 
     def close(self, *, leave: bool = False) -> None:
         if self._closed.is_set():

@@ -19,7 +19,7 @@ from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.address import Existing, Local
-from mahtab_tui.kernel.jupyter.wire import Channel, Message, OnMessage
+from mahtab_tui.kernel.jupyter.wire import Channel, OnMessage
 from mahtab_tui.kernel.launch import environment
 
 SAID = 1_000
@@ -110,7 +110,6 @@ class Sockets:
 class ZmqWire:
     """What kernels of this machine have in common."""
 
-    local = True
     next_try = 0.0
     label: str
     ours: bool
@@ -120,18 +119,15 @@ class ZmqWire:
         self._sockets: Sockets | None = None
 
     @property
-    def session(self) -> str:
-        return str(self._client.session.session)
-
-    def make(self, kind: str, content: Mapping[str, Any], parent: Message | None = None) -> dict[str, Any]:
-        return dict(self._client.session.msg(kind, content=dict(content), parent=None if parent is None else dict(parent)))
+    def session(self) -> Any:
+        return self._client.session
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
         if self._sockets is None:
             raise KernelError("The kernel was not started.")
         self._sockets.send(channel, message)
 
-    def _close_sockets(self) -> None:
+    def close(self) -> None:
         if self._sockets is not None:
             self._sockets.close()
 
@@ -182,7 +178,7 @@ class LocalWire(ZmqWire):
             raise KernelError(f"The kernel {self._name} could not be started anew: {error}.") from None
 
     def close(self) -> None:
-        self._close_sockets()
+        super().close()
         if self._sockets is not None:
             with suppress(OSError, RuntimeError):
                 self._manager.shutdown_kernel()
@@ -222,10 +218,7 @@ class ExistingWire(ZmqWire):
         return "" if self._client.hb_channel.is_beating() else f"The kernel of {self._file} no longer answers."
 
     def interrupt(self) -> None:
-        self.send("control", self.make("interrupt_request", {}))
+        self.send("control", self.session.msg("interrupt_request", content={}))
 
     def restart(self) -> None:
         raise KernelError("This kernel was started by another program, which alone can start it anew.")
-
-    def close(self) -> None:
-        self._close_sockets()

@@ -17,7 +17,7 @@ from jupyter_kernel_client.manager import KernelHttpManager, fetch
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.jupyter.address import Server
-from mahtab_tui.kernel.jupyter.wire import Channel, Message, NotConnected, OnMessage
+from mahtab_tui.kernel.jupyter.wire import Channel, NotConnected, OnMessage
 
 ANSWER = 15.0
 """Seconds that a server may take to answer a request."""
@@ -38,8 +38,6 @@ _LOOK = 0.5
 
 class ServerWire:
     """One kernel of a server."""
-
-    local = False
 
     def __init__(self, address: Server) -> None:
         self._address = address
@@ -86,11 +84,8 @@ class ServerWire:
             threading.Thread(target=self._read, args=(self._client, channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
 
     @property
-    def session(self) -> str:
-        return str(self._client.session.session)
-
-    def make(self, kind: str, content: Mapping[str, Any], parent: Message | None = None) -> dict[str, Any]:
-        return dict(self._client.session.msg(kind, content=dict(content), parent=None if parent is None else dict(parent)))
+    def session(self) -> Any:
+        return self._client.session
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
         try:

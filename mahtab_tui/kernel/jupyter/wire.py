@@ -25,8 +25,6 @@ class Wire(Protocol):
     """For the header."""
     ours: bool
     """Whether we have started the kernel, and end it."""
-    local: bool
-    """Whether the kernel runs on this machine."""
     next_try: float
     """While the connection is lost and tried again: when, in seconds since the epoch; otherwise 0."""
 
@@ -34,11 +32,8 @@ class Wire(Protocol):
         """Start the kernel, or join it, and begin to hand on what it sends. Raises `KernelError`."""
 
     @property
-    def session(self) -> str:
-        """Our session in the headers of messages."""
-
-    def make(self, kind: str, content: Mapping[str, Any], parent: Message | None = None) -> dict[str, Any]:
-        """Make a message; its id is in its header."""
+    def session(self) -> Any:
+        """The library's session: `msg` makes messages, in whose headers is our `session`."""
 
     def send(self, channel: Channel, message: Mapping[str, Any]) -> None:
         """Send a message. Raises `NotConnected` if it can be sent later, `KernelError`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import json
 import mmap
 import os
 import signal
@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import termios
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,13 +33,14 @@ class Kernel:
     def __init__(self, start: dict[str, Any], place: str) -> None:
         """start: what the host says about it. place: the folder of our files."""
         self.output, write_end = os.pipe()
-        self._spool = Spool(self.output, _memory("mahtab-output"))
+        self.spool = Spool(self.output, _memory("mahtab-output"))
         self._at = 0
         """The offset of the next byte that is handed on."""
         page = _memory("mahtab-state")
         os.ftruncate(page, PAGE)
         self.state = State(mmap.mmap(page, PAGE))
-        self._unread = bytearray()
+        self.unread = bytearray()
+        """What it was told and has not read."""
         self._nothing_more = False
         """The host says nothing more."""
         self._length: bytearray | None = None
@@ -53,12 +53,11 @@ class Kernel:
         self.channel, theirs = _channel(start["kernel_token"])
         self._before: socket.socket | None = None
         """The connection of the host before, until the kernel speaks with the new one."""
-        settings = StationSettings(control.fileno(), self.output, self._spool.file, page, float(start["keep"]) / 3600)
-        for name, value in start["env"].items():
-            os.environ[name] = value
+        settings = StationSettings(control.fileno(), self.output, self.spool.file, page, float(start["keep"]) / 3600)
+        os.environ.update(start["env"])
         cwd = _existing(start["cwd"])
         worker = os.path.join(place, "worker")
-        argv = [_interpreter(start["python"], cwd), "-c", start["bootstrap"], str(theirs.fileno()), worker, settings.as_json()]
+        argv = [_interpreter(start["python"], cwd), "-c", start["bootstrap"], str(theirs.fileno()), worker, json.dumps(settings._asdict())]
         self._child: subprocess.Popen[bytes] | None = None
         try:
             self._child = subprocess.Popen(
@@ -66,7 +65,7 @@ class Kernel:
                 stdin=subprocess.DEVNULL,
                 stdout=write_end,
                 stderr=write_end,
-                pass_fds=[theirs.fileno(), control.fileno(), self.output, self._spool.file, page],
+                pass_fds=[theirs.fileno(), control.fileno(), self.output, self.spool.file, page],
                 cwd=cwd,
                 start_new_session=True,
             )
@@ -84,7 +83,7 @@ class Kernel:
         new, theirs = _channel(token)
         with theirs:
             socket.send_fds(self.control, [ATTACH], [theirs.fileno()])
-        self._unread.clear()
+        self.unread.clear()
         self._before, self.channel = self.channel or self._before, new
         self._length, self._story, self._nothing_more, self._at = bytearray(), 0, False, 0
 
@@ -94,19 +93,14 @@ class Kernel:
             if each is not None:
                 each.close()
         self.channel = self._before = None
-        self._unread.clear()
+        self.unread.clear()
 
     # What it is told.
 
-    @property
-    def has_unread(self) -> bool:
-        """Whether it was told something that it has not read."""
-        return bool(self._unread)
-
     def tell(self, data: bytes) -> None:
         """Send it frames; it is killed if it leaves too much of them unread."""
-        self._unread += data
-        if len(self._unread) > UNREAD:
+        self.unread += data
+        if len(self.unread) > UNREAD:
             self.signal(signal.SIGKILL)
 
     def tell_nothing_more(self) -> None:
@@ -118,9 +112,9 @@ class Kernel:
         if self.channel is None:
             return
         with contextlib.suppress(BlockingIOError, ConnectionError):
-            while self._unread:
-                del self._unread[: self.channel.send(self._unread[:PIECE])]
-        if self._nothing_more and not self._unread:
+            while self.unread:
+                del self.unread[: self.channel.send(self.unread[:PIECE])]
+        if self._nothing_more and not self.unread:
             with contextlib.suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)
 
@@ -151,36 +145,21 @@ class Kernel:
             self._story -= len(data)
         return data
 
-    def read_output(self) -> bool:
-        """Take what was printed from the pipe; returns False once nobody can print any more. Raises `BlockingIOError`."""
-        return self._spool.move() > 0
-
-    def read_all_output(self) -> None:
-        """Take what is in the pipe now, and no more."""
-        left = struct.unpack("i", fcntl.ioctl(self.output, termios.FIONREAD, bytes(4)))[0]
-        with contextlib.suppress(BlockingIOError):
-            while left > 0 and (moved := self._spool.move()):
-                left -= moved
-
     def printed(self) -> Iterator[Message]:
         """Yield what was printed and not handed on; to a new host, all that is still there."""
         while True:
-            if piece := self._spool.read(self._at):
+            if piece := self.spool.read(self._at):
                 self._at += len(piece)
                 yield Message(OUTPUT, piece)
-            elif self._at < self._spool.size:
-                self._at = self._spool.next_byte(self._at)
+            elif self._at < self.spool.size:
+                self._at = self.spool.next_byte(self._at)
                 yield Message(AT, str(self._at).encode())
             else:
                 return
 
-    def last_output(self) -> Iterator[bytes]:
-        """Yield what the cell has printed that runs, or in which the kernel has ended."""
-        return self._spool.rest(self.state.at)
-
     def stored(self, offset: int) -> None:
         """A host has stored what was printed before an offset."""
-        self._spool.release(min(offset, self._at))
+        self.spool.release(min(offset, self._at))
 
     # Its end.
 

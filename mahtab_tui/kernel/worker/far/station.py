@@ -87,16 +87,11 @@ class Station:
             if self._exited and self._wire is not None and self._link.settled and not self._link.outgoing:
                 self._hang_up()
             alone = 0.0 if self._wire is not None else now - self._alone_since
-            if alone > (self._kept if self._came else _NEVER):
-                self._give_up()
+            if alone > (self._kept if self._came else _NEVER) and not (self._exited or self._ends_at or self._kernel.state.cell):
+                self._end_kernel()
             remembered = self._kept if self._kernel.state.cell else min(self._kept, _REMEMBERED)
             if self._exited and self._wire is None and (self._stopped or alone > remembered):
                 return
-
-    def _give_up(self) -> None:
-        """End a kernel that nobody has wanted for so long, unless it runs a cell."""
-        if not self._exited and not self._ends_at and not self._kernel.state.cell:
-            self._end_kernel()
 
     # The kernel.
 
@@ -112,31 +107,33 @@ class Station:
         elif key.fileobj is kernel.channel:
             if events & selectors.EVENT_WRITE:
                 kernel.send()
-            if events & selectors.EVENT_READ and not self._hear():
-                self._over()
+            with suppress(BlockingIOError):
+                if events & selectors.EVENT_READ and not self._hear():
+                    self._over()
         elif key.fileobj is kernel.control:  # the kernel says nothing over it: it has ended
             self._over()
         elif key.fd == kernel.output:
             self._read_output()
 
     def _hear(self) -> bool:
-        """Pass on what the kernel says, after what it has printed before; returns False at its end. A new host hears the story first."""
+        """Pass on what the kernel says, after what it has printed before; returns False at its end. A new host hears the story first.
+
+        Raises `BlockingIOError`."""
         told = self._kernel.tells_story
-        with suppress(BlockingIOError):
-            data = self._kernel.hear()
-            if not told:
-                self._kernel.read_all_output()
-                self._hand_on()
-            if not data:
-                return False
-            self._link.send(FRAMES, data)
-            if told and not self._kernel.tells_story:
-                self._hand_on()
+        data = self._kernel.hear()
+        if not told:
+            self._kernel.spool.move_all()
+            self._hand_on()
+        if not data:
+            return False
+        self._link.send(FRAMES, data)
+        if told and not self._kernel.tells_story:
+            self._hand_on()
         return True
 
     def _read_output(self) -> None:
         with suppress(BlockingIOError):
-            if not self._kernel.read_output():
+            if not self._kernel.spool.move():  # nobody can print any more
                 self._watch(self._kernel.output, 0)
                 self._kernel.all_printed = True
         if self._wire is not None or self._link.waiting < AHEAD:
@@ -162,10 +159,11 @@ class Station:
 
     def _over(self) -> None:
         """The kernel has ended, or has closed its connection."""
-        while self._kernel.channel is not None and self._hear_more():
-            continue
+        with suppress(BlockingIOError):
+            while self._kernel.channel is not None and self._hear():
+                continue
         code = self._kernel.reap()
-        self._kernel.read_all_output()
+        self._kernel.spool.move_all()
         self._hand_on()
         for each in (self._kernel.channel, self._kernel.control, self._kernel.output):
             if each is not None:
@@ -175,17 +173,6 @@ class Station:
         self._link.send(EXITED, str(code).encode())
         for each in self._want_end:
             self._tell_end(each)
-
-    def _hear_more(self) -> bool:
-        try:
-            data = self._kernel.hear()
-        except BlockingIOError:
-            return False
-        self._kernel.read_all_output()
-        self._hand_on()
-        if data:
-            self._link.send(FRAMES, data)
-        return bool(data)
 
     # The wires.
 
@@ -209,7 +196,7 @@ class Station:
         if self._ends_at and time.monotonic() >= self._ends_at:
             kernel.signal(signal.SIGKILL)
         if kernel.channel is not None:
-            self._watch(kernel.channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if kernel.has_unread else 0))
+            self._watch(kernel.channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if kernel.unread else 0))
         if not kernel.all_printed:
             held = self._wire is not None and self._link.waiting > BACK_PRESSURE
             self._watch(kernel.output, 0 if held else selectors.EVENT_READ)
@@ -309,13 +296,13 @@ class Station:
             self._watch(self._kernel.channel, 0)
         self._kernel.attach(token)
         self._host, self._link = host, Link()
-        return {**self._kernel.state.told(), "has_run": self._kernel.state.has_run}
+        return self._kernel.state.told()
 
     def _tell_last(self) -> dict[str, Any]:
         """Tell a host what the cell has printed in which the kernel has ended; returns its number."""
         self._hang_up()
         self._link = Link()
-        for piece in self._kernel.last_output():
+        for piece in self._kernel.spool.rest(self._kernel.state.at):
             self._link.send(OUTPUT, piece)
         self._link.send(EXITED, str(self._code).encode())
         return {"last": self._kernel.state.cell}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _socket
-import json
 import mmap
 import os
 from typing import Any, NamedTuple
@@ -42,9 +41,6 @@ class StationSettings(NamedTuple):
     page: int
     """The file of the memory that both have."""
     hours: float
-
-    def as_json(self) -> str:
-        return json.dumps(self._asdict())
 
 
 class Beside:

@@ -170,7 +170,7 @@ class _Holder:
     def _answer(self, number: int, frame: Frame) -> None:
         """Raises `OSError`."""
         visitor = self._visitors[number]
-        told = {"op": "kernel", **self._state.told(), "pid": self._kernel, "host": self._host is not None, "has_run": self._state.has_run}
+        told = {"op": "kernel", **self._state.told(), "pid": self._kernel, "host": self._host is not None}
         if frame["op"] == "attach" and visitor.channels and (self._host is None or frame.get("by_force") is True):
             self._attach(number, told)
             return
@@ -211,10 +211,7 @@ class _Holder:
         sys.exit()
 
     def _write_last(self) -> None:
-        left = self._spool.in_pipe()
-        with suppress(BlockingIOError):
-            while left > 0 and (moved := self._spool.move()):
-                left -= moved
+        self._spool.move_all()
         draft = f"{self._path}.new"
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(b"%d\n" % self._state.cell)

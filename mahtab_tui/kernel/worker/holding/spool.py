@@ -14,6 +14,7 @@ import struct
 import sys
 import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 HEAD = 32 * 2**20
@@ -30,6 +31,11 @@ _NONBLOCK = 0x02  # SPLICE_F_NONBLOCK
 def left_out(count: int) -> bytes:
     """Say how many bytes are left out here."""
     return f"\n… {count:,} bytes left out …\n".encode()
+
+
+def in_pipe(pipe: int) -> int:
+    """How many bytes wait in a pipe."""
+    return int(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
 
 class Spool:
@@ -49,15 +55,11 @@ class Spool:
         """How many bytes have been moved so far, those included that are gone."""
         return os.lseek(self.file, 0, os.SEEK_END)  # quicker than fstat, and every read and write has its own offset
 
-    def in_pipe(self) -> int:
-        """How many bytes wait in the pipe."""
-        return int(struct.unpack("i", fcntl.ioctl(self.pipe, termios.FIONREAD, bytes(4)))[0])
-
     def printed(self) -> int:
         """How many bytes have been printed so far. Any process may ask; another may move bytes meanwhile."""
         while True:
             before = self.size
-            total = before + self.in_pipe()
+            total = before + in_pipe(self.pipe)
             if self.size == before:
                 return total
 
@@ -70,6 +72,13 @@ class Spool:
             self._punch(self.start + HEAD, end)
             self._left_out = end
         return count
+
+    def move_all(self) -> None:
+        """Move what waits in the pipe now, and no more."""
+        left = in_pipe(self.pipe)
+        with suppress(BlockingIOError):
+            while left > 0 and (moved := self.move()):
+                left -= moved
 
     @property
     def start(self) -> int:

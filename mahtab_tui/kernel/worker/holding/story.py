@@ -62,10 +62,10 @@ class State:
         return bool(_STATE.unpack_from(self._page)[2])
 
     def told(self) -> Frame:
-        """The cell that runs (0 for none), since when that is so, in seconds since the epoch, and the kernel's first frame."""
-        cell, since, _, _ = _STATE.unpack_from(self._page)
+        """The cell that runs (0 for none), since when that is so, in seconds since the epoch, whether any has run, and the kernel's first frame."""
+        cell, since, has_run, _ = _STATE.unpack_from(self._page)
         hello = bytes(self._page[_HELLO:]).rstrip(b"\0")
-        return {"cell": cell, "since": since, "hello": json.loads(hello) if hello else {}}
+        return {"cell": cell, "since": since, "has_run": bool(has_run), "hello": json.loads(hello) if hello else {}}
 
 
 class Story:
