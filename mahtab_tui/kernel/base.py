@@ -108,7 +108,7 @@ class KernelHost(Protocol):
 
 
 class NoHost:
-    """The `KernelHost` of a kernel that was not started yet."""
+    """A `KernelHost` that wants nothing, as that of a kernel that was not started yet."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None: ...
 

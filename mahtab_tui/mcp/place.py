@@ -23,8 +23,6 @@ class Evaluation:
     """The result of a cell that has ended, or still runs after its timeout."""
 
     result: CellResult
-    worker: int
-    """Process id."""
     timed_out: bool = False
     running: bool = False
     """Whether it ignored its interrupt and still runs; the result has the output so far."""

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.base import HostFunction, HostServer, Kernel, KernelError, KernelInfo, KernelState
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelInfo, KernelState, NoHost
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.code_help import Detail
 from mahtab_tui.kernel.masked import MaskedKernel
@@ -31,25 +31,16 @@ LATE = 20_000
 T = TypeVar("T")
 
 
-class WorkerHost:
-    """`kernel.base.KernelHost` without a user: output between cells is kept for the next answer."""
+class WorkerHost(NoHost):
+    """A host without a user: output between cells is kept for the next answer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._late = ""
 
-    def kernel_state(self, info: KernelInfo, text: str) -> None:
-        """Ignored: the cell's result reports it."""
-
     def late_output(self, text: str) -> None:
         with self._lock:
             self._late = (self._late + text)[-LATE:]
-
-    def functions(self) -> Sequence[HostFunction]:
-        return ()
-
-    def servers(self) -> Sequence[HostServer]:
-        return ()
 
     def take_late(self) -> str:
         """Return and clear the output between cells."""
@@ -61,9 +52,6 @@ class WorkerHost:
         if name == "quit":
             return None
         raise RuntimeError(f"{name}() needs a user or a model, and this Python has neither.")
-
-    def call_cancelled(self, name: str) -> None:
-        """Nothing to cancel: calls end at once."""
 
 
 class OutputProgress:
@@ -100,7 +88,7 @@ class PrivatePlace:
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         async with self._turn:
-            before = await self.kernel()
+            await self.kernel()
             self._cells += 1
             number, late = self._cells, self._host.take_late()
             printed = OutputProgress()
@@ -121,10 +109,9 @@ class PrivatePlace:
             except KernelError as error:
                 raise PlaceError(str(error)) from None
             self._busy += result.duration
-            over = result.status in (Status.KILLED, Status.DIED)
-            if over:
+            if result.status in (Status.KILLED, Status.DIED):
                 self._began = time.monotonic()
-            return Evaluation(result, before.pid if over else self._kernel.info().pid, bounded.timed_out, late=late, pictures=pictures(result))
+            return Evaluation(result, bounded.timed_out, late=late, pictures=pictures(result))
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old = await self.kernel()

@@ -12,10 +12,11 @@ from typing import Any
 
 import anyio
 
-from mahtab_tui.kernel.base import KernelInfo, KernelState
+from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.code_help import Detail
 from mahtab_tui.kernel.results import pieces
-from mahtab_tui.kernel.values import CellResult, Change, Status, Variable
+from mahtab_tui.kernel.told import checked
+from mahtab_tui.kernel.values import CellResult, Status, Variable
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import Evaluation, PlaceError, PlaceInfo, Report
@@ -118,14 +119,14 @@ class SharedPlace:
     async def _evaluate(self, code: str, timeout: float | None, report: Report, entry: _LogEntry) -> Evaluation:
         told = await self._call("run", {"code": code, "timeout": timeout, "follow": entry.follows}, report, entry)
         if "declined" in told:
-            return Evaluation(CellResult(0, Status.ERROR, "", (), 0.0, ()), 0, declined=str(told["declined"]))
+            return Evaluation(CellResult(0, Status.ERROR, "", (), 0.0, ()), declined=str(told["declined"]))
         edited = str(told["edited"])
         if told.get("running"):
             output = str(told["output"])
             result = CellResult(int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ())
-            return Evaluation(result, int(told["worker"]), bool(told["timed_out"]), running=True, edited=edited)
+            return Evaluation(result, bool(told["timed_out"]), running=True, edited=edited)
         pictures = [base64.b64decode(data) for data in told["pictures"]]
-        return Evaluation(_result(told["result"]), int(told["worker"]), bool(told["timed_out"]), pictures=pictures, edited=edited)
+        return Evaluation(checked(CellResult, told["result"]), bool(told["timed_out"]), pictures=pictures, edited=edited)
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old, new = await self._call("reset", {}, report)
@@ -135,7 +136,7 @@ class SharedPlace:
         return str(await self._call("undo", {"cell": cell}, report))
 
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
-        return _kernel(await self._call("activate", {"python": python, "folder": folder}, report))
+        return checked(KernelInfo, await self._call("activate", {"python": python, "folder": folder}, report))
 
     async def permit(self, action: str, report: Report) -> None:
         await self._call("permit", {"action": action}, report)
@@ -145,15 +146,16 @@ class SharedPlace:
 
     async def contents(self, *, seen: bool) -> PlaceInfo:
         told = await self._call("inside", {"seen": seen})
-        variables = [Variable(**row) for row in told["variables"]]
-        return PlaceInfo(_kernel(told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"]))
+        variables = checked(list[Variable], told["variables"])
+        return PlaceInfo(
+            checked(KernelInfo, told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"])
+        )
 
     async def kernel(self) -> KernelInfo:
-        return _kernel(await self._call("kernel", {}))
+        return checked(KernelInfo, await self._call("kernel", {}))
 
     async def inspect(self, name: str) -> Detail:
-        told = await self._call("inspect", {"name": name})
-        return Detail(**{**told, "attributes": tuple(Variable(**row) for row in told["attributes"])})
+        return checked(Detail, await self._call("inspect", {"name": name}))
 
     @property
     def over(self) -> bool:
@@ -226,18 +228,3 @@ class SharedPlace:
             if frames := self._frames.feed(data):
                 return frames
         return []
-
-
-def _kernel(told: Mapping[str, Any]) -> KernelInfo:
-    return KernelInfo(**{**told, "state": KernelState(told["state"])})
-
-
-def _result(told: Mapping[str, Any]) -> CellResult:
-    changes = tuple(
-        Change(change["name"], change["change"], None if change["variable"] is None else Variable(**change["variable"])) for change in told["changes"]
-    )
-    kinds = tuple((kind, int(count)) for kind, count in told["kinds"])
-    rewritten = bool(told.get("rewritten"))
-    return CellResult(
-        int(told["cell"]), Status(told["status"]), told["output"], kinds, float(told["duration"]), changes, told["detail"], rewritten=rewritten
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import regex
@@ -15,6 +16,7 @@ from referencing.exceptions import Unresolvable
 _PATIENCE = 0.2
 """Seconds for all patterns of a call."""
 _LONGEST = 300
+_MOST_ERRORS = 20
 _MOST_STEPS = 20_000
 """Keywords that are looked at for one call."""
 _SLOW = frozenset({"uniqueItems"})
@@ -54,7 +56,7 @@ class ArgumentChecker:
             return
         self._left, self._seconds = _MOST_STEPS, _PATIENCE
         try:
-            error = best_match(_limited(self._validator(schema, registry=Registry()).iter_errors(dict(arguments))))
+            error = best_match(islice(self._validator(schema, registry=Registry()).iter_errors(dict(arguments)), _MOST_ERRORS))
         except (_NoCheck, UnknownType, Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
             return
         if error is not None:
@@ -88,11 +90,6 @@ class ArgumentChecker:
             raise _NoCheck from None
         finally:
             self._seconds -= time.monotonic() - began
-
-
-def _limited(errors: Iterator[ValidationError]) -> Iterator[ValidationError]:
-    for _, error in zip(range(20), errors, strict=False):
-        yield error
 
 
 def _size(schema: Any) -> int:

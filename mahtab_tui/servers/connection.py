@@ -19,9 +19,8 @@ from mahtab_tui.kernel.endings import describe_end
 from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
 from mahtab_tui.servers.kept_logins import KeptLogins
 from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
-from mahtab_tui.servers.names import identifier
 from mahtab_tui.servers.results import error_text, parts_of
-from mahtab_tui.servers.signatures import ToolSignature, signature_of
+from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of
 from mahtab_tui.servers.state import ServerError, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.servers.kept_logins import KeptLogins
-from mahtab_tui.servers.names import identifier
-from mahtab_tui.servers.signatures import ToolSignature
+from mahtab_tui.servers.signatures import ToolSignature, identifier
 from mahtab_tui.servers.state import ServerError, ServerState
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system.imports import IMPORTS

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import keyword
+import re
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
-
-from mahtab_tui.servers.names import identifier
 
 MOST_PARAMETERS = 100
 """A tool with more takes them by ``**``."""
@@ -13,6 +13,8 @@ LONGEST_DOC = 4_000
 _LONGEST_ABOUT = 500
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "array": "list", "null": "None"}
 _MOST_CHOICES = 20
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
+_LONGEST_NAME = 60
 
 
 class Parameter(NamedTuple):
@@ -50,6 +52,20 @@ class ToolSignature(NamedTuple):
         parts = [f"{each.name}: {each.annotation}" for each in self.parameters if each.required]
         others = [f"{each.name}: {each.annotation} = {_default(each)}" for each in self.parameters if not each.required]
         return f"({', '.join([*parts, *(['*', *others] if others else []), *(['**arguments'] if self.open else [])])})"
+
+
+def identifier(name: str, taken: Container[str] = (), *, private: str = "tool") -> str:
+    """Return a valid name that is not taken. private: put before a name that begins with an underscore or a digit."""
+    base = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
+    if not base.strip("_") or base[0] in "_0123456789":
+        base = f"{private}_{base.lstrip('_')}".rstrip("_")
+    if keyword.iskeyword(base):
+        base += "_"
+    found, number = base, 1
+    while found in taken:
+        number += 1
+        found = f"{base}_{number}"
+    return found
 
 
 def signature_of(wire: str, schema: Any, description: str, *, read_only: bool, name: str) -> ToolSignature:

@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from mahtab_tui.servers.messages import ServerMessages
+from mahtab_tui.servers.state import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system.processes import tied
 

@@ -45,12 +45,12 @@ class LateImports:
 
     def begin(self) -> None:
         """Begin; call it when the application is mounted, before threads start."""
-        IMPORTS.screen_begins()
+        IMPORTS.screen_is_done.clear()
         self._app.call_after_refresh(self._step)
 
     def end(self) -> None:
         """End; call it when the application is unmounted, at the latest."""
-        IMPORTS.screen_ends()
+        IMPORTS.screen_is_done.set()
 
     async def _step(self) -> None:
         if (step := next(self._left, None)) is None:

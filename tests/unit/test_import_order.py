@@ -69,11 +69,11 @@ def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
         with order.turn() if waits else nullcontext():
             load(f"{package.name}.part")
 
-    order.screen_begins()
+    order.screen_is_done.clear()
     thread = threading.Thread(target=beside)
     thread.start()
     load(package.name)
-    order.screen_ends()
+    order.screen_is_done.set()
     thread.join()
     return failed
 

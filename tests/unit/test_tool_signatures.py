@@ -9,8 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.worker.servers import objects
 from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
-from mahtab_tui.servers.names import identifier
-from mahtab_tui.servers.signatures import ToolSignature, signature_of
+from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of
 
 check = ArgumentChecker().check
 

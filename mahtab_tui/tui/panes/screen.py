@@ -58,11 +58,11 @@ class _Mentions:
         self._session = session
 
     def complete(self, question: str, cursor: int) -> Completions:
-        IMPORTS.wait_for_screen()
+        IMPORTS.screen_is_done.wait()
         return self._session.preview.complete(question, cursor)
 
     def chips(self, question: str) -> Sequence[MentionChip]:
-        IMPORTS.wait_for_screen()
+        IMPORTS.screen_is_done.wait()
         return self._session.preview.chips(question)
 
 
