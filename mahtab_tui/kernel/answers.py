@@ -21,7 +21,6 @@ class CallAnswers:
         self._open: dict[int, str] = {}
 
     def begin(self, call: HostCall) -> None:
-        """Start answering a call."""
         with self._lock:
             self._open[call.id] = call.name
         threading.Thread(target=self._answer, args=(call,), name="mahtab-call", daemon=True).start()

@@ -40,7 +40,6 @@ class RunningCell:
         self._listener_error: BaseException | None = None
 
     def printed(self, text: str) -> None:
-        """Add output."""
         if self._left is not None:
             self.over_limit = self.over_limit or len(text) > self._left
             text = text[: self._left]
@@ -48,21 +47,19 @@ class RunningCell:
         self._add("stdout", text)
 
     def shown(self, frame: Mapping[str, Any]) -> None:
-        """Add a rich display of a value."""
         mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
         if mime not in get_args(Mime) or not isinstance(data, str):
             self._add("value", text)
             return
         display = Display(cast(Mime, mime), data, text)
-        self._room -= len(display.data)
+        self._room -= len(data)
         if self._room < 0:
-            self._add("value", display.text)
+            self._add("value", text)
             return
         self._displays.append(display)
-        on_display = self._on_display
-        if on_display is not None:
+        if (on_display := self._on_display) is not None:
             self._tell(lambda: on_display(display))
-        self._add("display", display.text)
+        self._add("display", text)
 
     @property
     def seconds(self) -> float:
@@ -72,9 +69,8 @@ class RunningCell:
     def done(self, done: CellEnd) -> None:
         """Finish the cell as the kernel reports."""
         status, pieces, frames = done.status, done.pieces, tuple(TracebackFrame(*fields) for fields in done.frames)
-        if (
-            self.over_limit and status is not Status.ERROR
-        ):  # the cell may have ended before its interrupt came, for example if a child was interrupted first
+        # The cell may have ended before its interrupt came, for example if a child was interrupted first.
+        if self.over_limit and status is not Status.ERROR:
             status, frames = Status.ERROR, ()
             pieces = (("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),)
         for kind, text in pieces:
@@ -123,7 +119,6 @@ class RunningCells:
             return iter(self._cells[:])
 
     def add(self, cell: RunningCell) -> None:
-        """A cell begins."""
         with self._lock:
             self._cells.append(cell)
 
@@ -135,7 +130,6 @@ class RunningCells:
             self._retold.append(cell)
 
     def remove(self, cell: RunningCell) -> None:
-        """A cell has ended."""
         with self._lock:
             self._cells = [other for other in self._cells if other is not cell]
             if self._retold is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import KeepPlace
@@ -132,35 +132,26 @@ class LocalProcess:
         return self.child.wait(timeout)
 
 
-class WireState(NamedTuple):
-    """Whether the wire to a kernel elsewhere is there."""
-
-    connected: bool = True
-    next_try: float = 0.0
-    """When the next try to connect begins, in seconds since the epoch."""
-    why: str = ""
-    """Why it is not there, as a clause."""
-
-
 class Wire:
-    """The state of one kernel's wire. Its methods are called from threads of the wire's own."""
+    """The state of the wire to a kernel elsewhere. Its methods are called from threads of the wire's own."""
 
     def __init__(self, place: str, tell: Callable[[str], None], call: Callable[[str, Mapping[str, Any]], Any]) -> None:
         """place: where it leads. tell: says that the state has changed, with a sentence or none. call: `KernelHost.call`."""
         self._place = place
         self._tell = tell
         self._call = call
-        self.state = WireState()
+        self.next_try = 0.0
+        """When the next try to connect begins, in seconds since the epoch; 0 while the wire is there."""
 
-    def changed(self, state: WireState) -> None:
-        """The wire is gone, is about to be tried again, or is back."""
-        before, self.state = self.state, state
-        text = ""
-        if state.connected:
-            text = f"The connection to {self._place} is back."
-        elif before.connected:
-            text = f"The connection to {self._place} is lost ({state.why}). The kernel goes on there, and what it prints is kept."
-        self._tell(text)
+    def lost(self, next_try: float, why: str) -> None:
+        """The wire is gone, and is tried again. why: as a clause."""
+        before, self.next_try = self.next_try, next_try
+        gone = f"The connection to {self._place} is lost ({why}). The kernel goes on there, and what it prints is kept."
+        self._tell("" if before else gone)
+
+    def back(self) -> None:
+        self.next_try = 0.0
+        self._tell(f"The connection to {self._place} is back.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
         """Ask the user what the way there wants to know, and wait. hidden: it is a password. None if there is no answer."""

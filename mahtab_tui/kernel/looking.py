@@ -205,11 +205,9 @@ class Look:
         return Child(**self._ask("evaluate", "evaluate", path, name=name))
 
     def headings(self, path: Path, columns: Sequence[int]) -> tuple[Heading, ...]:
-        """Return name and type of some columns of a table."""
         return tuple(Heading(**row) for row in self._ask("columns", "columns", path, columns=list(columns))["columns"])
 
     def rows(self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement) -> TablePage:
-        """Return some rows of some columns of a table."""
         told = self._ask(
             "table", "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
         )
@@ -217,17 +215,14 @@ class Look:
         return TablePage(told["rows"], told["of"], told["columns"], tuple(told["positions"]), labels, tuple(map(tuple, told["cells"])))
 
     def figures(self, path: Path, column: int) -> ColumnStatistics:
-        """Compute statistics of a column."""
         told = self._ask("figures", "figures", path, column=column)
         return ColumnStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
     def array(self, path: Path) -> ArrayFacts:
-        """Return facts about an array."""
         told = self._ask("array", "array", path, figures=False)
         return ArrayFacts(**{**told, "shape": tuple(told["shape"])})
 
     def array_figures(self, path: Path) -> ArrayStatistics:
-        """Compute statistics of an array."""
         told = self._ask("array", "array figures", path, figures=True)
         return ArrayStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
@@ -251,7 +246,6 @@ class Look:
         return None if found is None else (found[0], found[1])
 
     def source(self, path: Path) -> Source:
-        """Return the source of a function, class or module."""
         return Source(**self._ask("source", "source", path))
 
     def picture(self, path: Path) -> bytes:

@@ -27,7 +27,6 @@ _WAYS = ("step", "path", "expression", "known", "kind", "state", "views")
 
 
 def masked_look(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """Ask, and mask the answer."""
     question = asked["do"]
     if question == "text":
         return _text(ask, asked, secrets)

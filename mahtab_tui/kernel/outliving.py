@@ -25,7 +25,6 @@ class Outliving:
     """Used by any thread, but `hear`, `ended` and `printed_outside` only by the one that reads."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
-        """send: sends frames to the kernel."""
         self.output: NumberedOutput | None = None
         """The kernel's output if it can outlive this host."""
         self._send = send
@@ -44,7 +43,6 @@ class Outliving:
         return self._story.done()
 
     def hear(self, story: Story, cells: StoryCells) -> None:
-        """Hear what has happened before this host came."""
         self._going_on = dict(cells)
         self._story.set_result(story)
 

@@ -48,7 +48,6 @@ class Chunks:
         return max(0.0, self._last + DELAY - time.monotonic())
 
     def flush(self) -> None:
-        """Hand on pending text."""
         if self._pending:
             text = "".join(self._pending)
             self._pending.clear()
@@ -89,7 +88,6 @@ class TerminalOutput:
         self._left_out = 0
 
     def add(self, kind: OutputKind, text: str) -> None:
-        """Add output."""
         if kind == "stdout":
             self._print(text)
         else:

@@ -25,7 +25,6 @@ class Provenance:
         self._described: dict[str, Variable] = {}
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
-        """Fold the changes by a cell of `party`."""
         for change in changes:
             if change.variable is None:
                 self._described.pop(change.name, None)
@@ -48,7 +47,6 @@ class Provenance:
         return self._described.get(name)
 
     def copy(self) -> Provenance:
-        """Return a copy of the current state."""
         other = Provenance()
         other.restore(self)
         return other

@@ -72,7 +72,6 @@ StoryCells = dict[int, tuple[RunningCell, LateListener]]
 
 
 def cells_of(story: Story) -> StoryCells:
-    """Return the cells of a story."""
     cells: StoryCells = {}
     for event in story.events:
         if "begin" in event:

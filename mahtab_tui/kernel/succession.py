@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost
-from mahtab_tui.kernel.launch import Place, Wire, WireState
+from mahtab_tui.kernel.launch import Place, Wire
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.system.working_folder import moved
@@ -147,7 +147,6 @@ class Succession:
                 self.tell(KernelState.IDLE, "")
 
     def info(self) -> KernelInfo:
-        """Describe the process."""
         worker = self.worker
         if worker is None:
             return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label)
@@ -247,7 +246,7 @@ class Succession:
         worker = WorkerProcess(executable, folder, start, self._host, self)
         worker.start()
         self.attached = worker.waited
-        self._wire.state = WireState()
+        self._wire.next_try = 0.0
         if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
             self._moved = moved(cwd, worker.cwd)
         return worker
@@ -268,4 +267,4 @@ class Succession:
 
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
-        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.state.next_try)
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.next_try)

@@ -91,7 +91,6 @@ class ToolHandlers:
         self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
 
     async def close(self) -> None:
-        """End everything that was started."""
         await self._private.close()
         if self._shared is not None:
             await self._shared.close()

@@ -24,7 +24,6 @@ def variables(contents: PlaceInfo) -> list[str]:
 
 
 def text(contents: PlaceInfo, mode: Literal["private", "shared"]) -> str:
-    """Format the answer of ``info``."""
     kernel = contents.kernel
     since = "you joined" if mode == "shared" else "the worker was started"
     modules = _listed([short(variable.name) for variable in _shown(contents) if variable.kind == "module"])

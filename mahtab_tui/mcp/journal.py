@@ -48,19 +48,16 @@ class Journal:
             self.mode = mode
 
     def code(self, cell: int, who: str, code: str) -> None:
-        """Write the start of a cell."""
         head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
         code = visible(self._secrets.mask(code))
         shown = highlighted(code, "python") if self.mode == "auto" else code
         self._write(f"\n{self._dim(head)}\n{shown}\n")
 
     def output(self, kind: OutputKind, text: str) -> None:
-        """Write output, a value or a traceback."""
         text = self._secrets.mask(text)
         self._write(safe(text) if self.mode == "auto" else plain(text))
 
     def end(self, cell: int, how: str, seconds: float) -> None:
-        """Write the end of a cell."""
         self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
 
     def _dim(self, text: str) -> str:

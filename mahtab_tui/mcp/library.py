@@ -30,7 +30,6 @@ class NotFoundError(Exception):
 
 
 def resources() -> list[types.Resource]:
-    """List the resources that always exist."""
     import mcp_types as types
 
     listed = [
@@ -45,7 +44,6 @@ def resources() -> list[types.Resource]:
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """Return the template of the resources for variables."""
     import mcp_types as types
 
     description = "A look inside one variable: its representation, attributes, source"

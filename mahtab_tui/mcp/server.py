@@ -130,7 +130,6 @@ async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
 
 
 def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
-    """Make the server for these tools and skills."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError

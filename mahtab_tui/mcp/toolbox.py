@@ -10,7 +10,6 @@ from mahtab_tui.mcp.tools import McpTool
 
 
 def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
-    """Return all tools by name."""
     tools: list[McpTool[Any]] = [
         McpTool(
             "eval",

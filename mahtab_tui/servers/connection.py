@@ -134,7 +134,6 @@ class Connection:
         return parts_of(result, tool.output_schema)
 
     async def _failure(self, error: Exception) -> str:
-        """Say why a call failed, in a sentence."""
         if not isinstance(error, ValidationError):
             await asyncio.wait([asyncio.create_task(self._closed.event.wait())], timeout=0.2)
         if self._closed.event.is_set() and self._server.command is not None:
@@ -216,7 +215,6 @@ class Connection:
             self._tell(f"The MCP server {self._state.name} wants you to log in: open {url} in a browser on this machine.")
 
     async def _list(self) -> None:
-        """List the server's tools."""
         assert self._client is not None
         self._state.stale = False
         listed: dict[str, types.Tool] = {}

@@ -24,7 +24,6 @@ def parts_of(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]
 
 
 def error_text(content: Sequence[ContentBlock]) -> str:
-    """Return the text of an error."""
     text = "\n".join(block.text for block in content if block.type == "text").strip()
     return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}… ({len(text):,} characters)"
 

@@ -29,7 +29,6 @@ class ServerMessages:
         self._size = 0
 
     def add(self, text: str) -> None:
-        """Add a text as it came."""
         with self._lock:
             self._pieces.append(text[-_KEPT:])
             self._size += len(self._pieces[-1])
@@ -88,7 +87,6 @@ class ServerState:
         return [f"{tool.name}{tool.written}: {tool.summary}"[:_LONGEST_LINE] for tool in tools if tool is not None]
 
     def change(self, tools: Mapping[str, ToolSignature]) -> None:
-        """Replace the tools."""
         if tools != self.tools:
             self.tools = tools
             self.revision += 1

@@ -81,7 +81,6 @@ class Tool(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its names in the namespace."""
         return (self.name, self.also) if self.also else (self.name,)
 
     @property

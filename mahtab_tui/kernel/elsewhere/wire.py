@@ -20,7 +20,7 @@ from mahtab_tui.kernel.elsewhere.address import parse
 from mahtab_tui.kernel.elsewhere.output import FarOutput
 from mahtab_tui.kernel.elsewhere.stations import Connected
 from mahtab_tui.kernel.elsewhere.transport import LAST_WORDS, LONGEST_LAST_WORDS, NotThere, Taken, Transport
-from mahtab_tui.kernel.launch import Held, Wire, WireState
+from mahtab_tui.kernel.launch import Held, Wire
 from mahtab_tui.kernel.worker.far.link import AT, END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
@@ -43,7 +43,6 @@ class FarProcess:
     has_our_clock = False
 
     def __init__(self, connected: Connected, wire: Wire) -> None:
-        """wire: told whether there is one."""
         self._address = parse(connected.station.address)
         self._asked = connected.asked
         self._noted = connected.noted
@@ -153,7 +152,7 @@ class FarProcess:
         while self._last_tries and not self._leaving.is_set():
             self._last_tries -= self._code.done()
             pause = next(pauses)
-            self._wire.changed(WireState(False, time.time() + pause, why))
+            self._wire.lost(time.time() + pause, why)
             if self._leaving.wait(pause):
                 return None
             try:
@@ -164,7 +163,7 @@ class FarProcess:
                 why = str(error)
                 continue
             self._connected = True
-            self._wire.changed(WireState(True))
+            self._wire.back()
             return transport
         return None
 

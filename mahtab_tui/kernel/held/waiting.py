@@ -32,6 +32,8 @@ ENDING = 8.0
 _LARGEST = 200_000
 _DIGITS = 20
 _END = ".sock"
+_NO_HOLDER = (OSError, FrameError, KernelError, KeyError, TypeError, ValueError)
+"""What comes of asking what does not answer as a holder does."""
 
 
 class WaitingKernel(NamedTuple):
@@ -107,13 +109,30 @@ def remove(path: Path) -> None:
 
 def waiting_kernels(session: str | None = None) -> list[WaitingKernel]:
     """Return the kernels that have a holder, of one session or of all, and remove the files of those that were killed."""
-    return list(_answering(session))
+    try:
+        folder = held_folder()
+    except OSError:
+        return []
+    kernels: list[WaitingKernel] = []
+    for path in sorted(folder.glob(f"*{_END}")):
+        name = unquote(path.name.rsplit(".", 2)[0])
+        if session not in (None, name):
+            continue
+        try:
+            told, _, _ = ask(path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED)
+            kernels.append(_kernel(path, name, told))
+        except (ConnectionRefusedError, FileNotFoundError):
+            if _is_old(path):
+                remove(path)
+        except _NO_HOLDER:
+            continue
+    return kernels
 
 
 def attach(session: str) -> Connections | None:
     """Take a session's kernel from where it is, also from another screen; None if it has none. The caller holds the session's claim."""
     for kernel in waiting_kernels(session):
-        with contextlib.suppress(OSError, FrameError, KernelError, KeyError, TypeError, ValueError):
+        with contextlib.suppress(*_NO_HOLDER):
             return _attach(kernel)
     return None
 
@@ -148,25 +167,6 @@ def keep_last_output(session: str, name: str, cell: int, output: Iterable[bytes]
         file.write(b"%d\n" % cell)
         file.writelines(output)
     draft.rename(path)
-
-
-def _answering(session: str | None) -> Iterator[WaitingKernel]:
-    try:
-        folder = held_folder()
-    except OSError:
-        return
-    for path in sorted(folder.glob(f"*{_END}")):
-        name = unquote(path.name.rsplit(".", 2)[0])
-        if session is not None and name != session:
-            continue
-        try:
-            told, _, _ = ask(path, {"op": "status"}, patience=PATIENCE if session is None else SWAPPED)
-            yield _kernel(path, name, told)
-        except (ConnectionRefusedError, FileNotFoundError):
-            if _is_old(path):
-                remove(path)
-        except (OSError, FrameError, KernelError, KeyError, TypeError, ValueError):
-            continue
 
 
 def _is_old(path: Path) -> bool:

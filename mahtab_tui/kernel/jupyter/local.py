@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -62,12 +62,7 @@ class Sockets:
 
     def _live(self) -> None:
         client = self._client
-        channels: dict[Channel, Any] = {
-            "shell": client.shell_channel.socket,
-            "iopub": client.iopub_channel.socket,
-            "stdin": client.stdin_channel.socket,
-            "control": client.control_channel.socket,
-        }
+        channels: dict[Channel, Any] = {name: getattr(client, f"{name}_channel").socket for name in get_args(Channel)}
         poller = zmq.Poller()
         poller.register(self._wake_read, zmq.POLLIN)
         for socket in channels.values():
@@ -205,7 +200,7 @@ class ExistingWire(ZmqWire):
         client = self._client = BlockingKernelClient()
         try:
             client.load_connection_file(file)
-            ports = [getattr(client, f"{name}_port") for name in ("shell", "iopub", "stdin", "control", "hb")]
+            ports = [getattr(client, f"{name}_port") for name in (*get_args(Channel), "hb")]
             if not all(ports):
                 raise ValueError("it names no ports")
         except Exception as error:  # the library passes on whatever is wrong in the file

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import requests
 from jupyter_kernel_client.manager import KernelHttpManager, fetch
@@ -80,7 +80,7 @@ class ServerWire:
             raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.{trust}")
         connection = self._client.kernel_socket
         connection.on_message = partial(_acknowledged, connection.on_message)
-        for channel in ("shell", "iopub", "stdin", "control"):
+        for channel in get_args(Channel):
             threading.Thread(target=self._read, args=(self._client, channel, on_message), name=f"mahtab-jupyter-{channel}", daemon=True).start()
 
     @property

@@ -79,7 +79,6 @@ class Link:
             self._write(kind, self._sent, data)
 
     def alive(self) -> None:
-        """Let the other end hear something."""
         if self._connected:
             self._write(_ALIVE, 0, b"")
 

@@ -23,12 +23,9 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     import zipfile
 
     wire = os.fdopen(0, "rb", buffering=0, closefd=False)
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = wire.read(1)
-        if not byte:
-            return
-        line += byte
+    line = wire.readline()  # byte by byte, and nothing after it
+    if not line.endswith(b"\n"):
+        return
     asked = json.loads(line)
     digest, size = asked["digest"], asked["size"]
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -48,7 +45,6 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
     there = os.path.isdir(place)
     os.write(1, b"have\n" if there else b"send\n")
     if not there:
-        data = b""
         pieces = []
         while size > 0:
             data = wire.read(min(size, 65536))

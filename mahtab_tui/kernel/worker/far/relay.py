@@ -18,7 +18,7 @@ _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 def main(place: str, above: str) -> None:
     """Connect the wire with the session's station; start the station if the host says so. place: our files. above: the folder of all files."""
-    asked = json.loads(_line(0))
+    asked = json.loads(_first_line())
     here = _working_directory()
     os.chdir(above)  # because a socket's path may only be short
     if "clean" in asked:
@@ -83,14 +83,11 @@ def _working_directory() -> str:
         return os.path.expanduser("~")
 
 
-def _line(descriptor: int) -> bytes:
-    """Read a line, and nothing after it."""
-    line = b""
-    while not line.endswith(b"\n") and len(line) < _ONE_LINE:
-        byte = os.read(descriptor, 1)
-        if not byte:
-            sys.exit(0)
-        line += byte
+def _first_line() -> bytes:
+    """Read a line of stdin byte by byte, and nothing after it."""
+    line = os.fdopen(0, "rb", buffering=0, closefd=False).readline(_ONE_LINE)
+    if not line.endswith(b"\n") and len(line) < _ONE_LINE:
+        sys.exit(0)
     return line
 
 
