@@ -57,7 +57,7 @@ def _million_lines(home: str) -> Iterator[Row]:
     first = ProcessKernel(place=HereAndHeld(_SESSION, 1.0, None), cwd=home)
     first.start(QuietHost())
     begun = threading.Event()
-    cell = {"cell": 1, "origin": "user", "on_output": lambda kind, text: begun.set()}
+    cell = {"cell": 1, "on_output": lambda kind, text: begun.set()}
     threading.Thread(target=first.execute, args=(_LINES,), kwargs=cell, daemon=True).start()
     begun.wait()
     first.close(leave=True)

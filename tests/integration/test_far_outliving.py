@@ -180,7 +180,7 @@ def test_a_station_lives_on_when_a_wire_says_something_while_another_takes_its_p
         new.sendall(json.dumps(said).encode() + b"\n")
         time.sleep(0.1)
         first.kernel.interrupt()
-        threading.Thread(target=first.kernel.execute, args=("1",), kwargs={"cell": 2, "origin": "user", "on_output": print}, daemon=True).start()
+        threading.Thread(target=first.kernel.execute, args=("1",), kwargs={"cell": 2, "on_output": print}, daemon=True).start()
         time.sleep(0.5)
         os.kill(parent, signal.SIGCONT)
         assert b'"hello"' in new.recv(4096)

@@ -321,7 +321,7 @@ def test_what_the_last_host_said_just_before_its_end_is_heard() -> None:
     first.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)
     os.kill(kernel.pid, signal.SIGSTOP)
-    said = {"cell": 2, "origin": "user", "on_output": lambda kind, text: None}
+    said = {"cell": 2, "on_output": lambda kind, text: None}
     threading.Thread(target=first.kernel.execute, args=("n = 2; print('heard')",), kwargs=said, daemon=True).start()
     assert first.host.wait_for_state(KernelState.BUSY) == ""
     time.sleep(0.2)
