@@ -32,7 +32,6 @@ import mahtab_tui.llm.replay
 import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.library
 import mahtab_tui.mcp.stdio
-import mahtab_tui.mcp.toolbox
 import mahtab_tui.search.engine
 import mahtab_tui.session.exports
 import mahtab_tui.session.parts

@@ -191,82 +191,83 @@ class Look:
 
     def open(self, path: Path, *, again: bool = False) -> InspectedObject:
         """Open an object. again: accept that the variable is now a different object."""
-        told = self._ask("open", "open", path, again=again)
+        told = self._ask("open", path, again=again)
         shown = tuple(DerivedObject(one["title"], _opened(one)) for one in told["shown"])
         return replace(_opened(told), shown=shown, problem=told["problem"])
 
     def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
         """Return the number of an object's children and some of them by position; or of its attributes."""
-        told = self._ask("children", f"children {path} {start}", path, start=start, stop=stop, of="attributes" if attributes else "items")
+        told = self._ask("children", path, f"children {path} {start}", start=start, stop=stop, of="attributes" if attributes else "items")
         return told["count"], tuple(Child(**row) for row in told["rows"])
 
     def evaluate(self, path: Path, name: str) -> Child:
         """Evaluate a property on the user's request; its code runs with a time limit."""
-        return Child(**self._ask("evaluate", "evaluate", path, name=name))
+        return Child(**self._ask("evaluate", path, name=name))
 
     def headings(self, path: Path, columns: Sequence[int]) -> tuple[Heading, ...]:
-        return tuple(Heading(**row) for row in self._ask("columns", "columns", path, columns=list(columns))["columns"])
+        return tuple(Heading(**row) for row in self._ask("columns", path, columns=list(columns))["columns"])
 
     def rows(self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement) -> TablePage:
         told = self._ask(
-            "table", "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
+            "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
         )
         labels = None if told["labels"] is None else tuple(told["labels"])
         return TablePage(told["rows"], told["of"], told["columns"], tuple(told["positions"]), labels, tuple(map(tuple, told["cells"])))
 
     def figures(self, path: Path, column: int) -> ColumnStatistics:
-        told = self._ask("figures", "figures", path, column=column)
+        told = self._ask("figures", path, column=column)
         return ColumnStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
     def array(self, path: Path) -> ArrayFacts:
-        told = self._ask("array", "array", path, figures=False)
+        told = self._ask("array", path, figures=False)
         return ArrayFacts(**{**told, "shape": tuple(told["shape"])})
 
     def array_figures(self, path: Path) -> ArrayStatistics:
-        told = self._ask("array", "array figures", path, figures=True)
+        told = self._ask("array", path, "array figures", figures=True)
         return ArrayStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
     def plot(self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int) -> Plot:
         """Compute the data of a plot of so many cells."""
-        told = self._ask("plot", "plot", path, kind=kind, width=width, height=height)
+        told = self._ask("plot", path, kind=kind, width=width, height=height)
         grid = tuple(tuple(row) for row in told.get("grid", ()))
         return Plot(told["kind"], tuple(told.get("xs", ())), tuple(told.get("ys", ())), grid)
 
     def text(self, path: Path, start: int, end: int) -> TextPart:
         """Return a part of a text, possibly shorter than requested."""
-        return TextPart(**self._ask("text", "text", path, start=start, end=end))
+        return TextPart(**self._ask("text", path, start=start, end=end))
 
     def data(self, path: Path, start: int, end: int) -> bytes:
         """Return a part of bytes, possibly shorter than requested."""
-        return bytes.fromhex(self._ask("bytes", "bytes", path, start=start, end=end)["hex"])
+        return bytes.fromhex(self._ask("bytes", path, start=start, end=end)["hex"])
 
     def find(self, path: Path, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
         """Find the next or previous occurrence of words in a text or in bytes (there also ``0x89504e``)."""
-        found = self._ask("find", "find", path, words=words, start=start, backwards=backwards)["found"]
+        found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
         return None if found is None else (found[0], found[1])
 
     def source(self, path: Path) -> Source:
-        return Source(**self._ask("source", "source", path))
+        return Source(**self._ask("source", path))
 
     def picture(self, path: Path) -> bytes:
         """Return a picture's file: PNG, JPEG, GIF or BMP."""
-        return base64.b64decode(self._ask("picture", "picture", path)["picture"])
+        return base64.b64decode(self._ask("picture", path)["picture"])
 
     def measure(self, path: Path) -> tuple[int, int] | None:
         """Return a picture's size in pixels without running user code; zeros if only drawing it would tell; None if it is not a picture."""
-        found = self._ask("measure", "measure", path)["size"]
+        found = self._ask("measure", path)["size"]
         return None if found is None else (found[0], found[1])
 
     def representation(self, path: Path) -> tuple[str, bool]:
         """Return the object's own representation, and whether it was cut."""
-        told = self._ask("repr", "repr", path)
+        told = self._ask("repr", path)
         return told["text"], told["cut"]
 
     def close(self) -> None:
         """Release everything that is kept for this screen."""
-        self._ask("close", "", ())
+        self._ask("close", (), "")
 
-    def _ask(self, do: str, slot: str, path: Path, **more: Any) -> dict[str, Any]:
+    def _ask(self, do: str, path: Path, slot: str | None = None, **more: Any) -> dict[str, Any]:
+        slot = do if slot is None else slot
         return self._kernel.look({"client": self._client, "slot": slot, "do": do, "path": [list(step) for step in path], **more})
 
 

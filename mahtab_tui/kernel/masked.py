@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mahtab_tui.bus.covering import covered
+from mahtab_tui.bus.covering import MASK, covered
 from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import SecretSpan
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NoHost, OnDisplay, OnOutput
@@ -19,7 +19,24 @@ AS_THEY_ARE = frozenset(
     "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_limit cannot_undo "
     "undo_steps branch keep info close".split()
 )
-"""What is the other kernel's own: its answers are not shown, or have no text of the user's."""
+"""What passes as it is: orders, names, numbers, and answers that nobody is shown."""
+
+Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""`Kernel.look`."""
+
+_WORDS = {
+    "open": ("summary", "shown", "problem"),
+    "children": ("rows",),
+    "evaluate": ("label", "summary"),
+    "columns": ("columns",),
+    "table": ("labels", "cells"),
+    "figures": ("min", "max"),
+    "source": ("signature", "doc", "where", "source"),
+    "repr": ("text",),
+}
+"""The fields with text in each answer; the others are numbers or identify objects."""
+_WAYS = ("step", "path", "expression", "known", "kind", "state", "views")
+"""Fields inside those that identify objects."""
 
 
 class MaskedKernel:
@@ -96,9 +113,7 @@ class MaskedKernel:
         )
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        from mahtab_tui.kernel.masked_look import masked_look
-
-        return masked_look(self.inner.look, asked, self._secrets)
+        return _masked_look(self.inner.look, asked, self._secrets)
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete without candidates that would write a secret."""
@@ -202,3 +217,47 @@ def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[S
         result.append((kind, end - done))
         done = end
     return tuple(result)
+
+
+def _masked_look(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    question = asked["do"]
+    if question == "text":
+        return _text(ask, asked, secrets)
+    if question == "bytes":
+        return _bytes(ask, asked, secrets)
+    told = ask(asked)
+    if not secrets.forms.secrets:
+        return told
+    return {**told, **{name: _masked(told[name], secrets) for name in _WORDS.get(question, ())}}
+
+
+def _masked(value: Any, secrets: Secrets) -> Any:
+    if isinstance(value, str):
+        return secrets.mask(value)
+    if isinstance(value, list):
+        return [_masked(each, secrets) for each in value]
+    if isinstance(value, dict):
+        return {name: each if name in _WAYS else _masked(each, secrets) for name, each in value.items()}
+    return value
+
+
+def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    """Return a masked part of a text, with the number of line breaks before it."""
+    told: dict[str, Any] = {}
+
+    def fetch(start: int, end: int) -> str:
+        told.update(ask({**asked, "start": start, "end": end}))
+        told["line"] += told["text"].count("\n", 0, asked["start"] - start)
+        return str(told["text"])
+
+    text = secrets.page(fetch, asked["start"], asked["end"])
+    return {**told, "text": text}
+
+
+def _bytes(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    """Return a part of bytes, treated as characters, with asterisks for the bytes of secrets."""
+
+    def fetch(start: int, end: int) -> str:
+        return bytes.fromhex(ask({**asked, "start": start, "end": end})["hex"]).decode("latin-1")
+
+    return {"hex": secrets.page(fetch, asked["start"], asked["end"]).replace(MASK[0], "*").encode("latin-1").hex()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
 from mahtab_tui.mcp.packages import Action, PackageError, plan, run_command
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
-from mahtab_tui.mcp.tools import Arguments, McpToolError, ToolAnswer
+from mahtab_tui.mcp.tools import Arguments, McpTool, McpToolError, ToolAnswer
 
 if TYPE_CHECKING:
     from mahtab_tui.mcp.shared import SharedPlace
@@ -74,7 +74,7 @@ class AttachOptions(NamedTuple):
 
 
 class ToolHandlers:
-    """Serves the calls of one server's tools. Used on its event loop."""
+    """Serves the calls of one server's tools. Used on its event loop. A tool's docstring is its description for agents."""
 
     def __init__(self, python: str | None, cwd: str, format: AnswerFormat, journal: Journal, attach: AttachOptions, secrets: Secrets) -> None:
         self.secrets = secrets
@@ -89,6 +89,18 @@ class ToolHandlers:
         self.agent = "agent"
         """The client's name for itself."""
         self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
+
+    def tools(self) -> list[McpTool[Any]]:
+        return [
+            McpTool("eval", "Run Python", EvalArguments, self.eval, destructive=True),
+            McpTool("reset", "Start over", NoArguments, self.reset, destructive=True),
+            McpTool("undo", "Undo cells", UndoArguments, self.undo, destructive=True),
+            McpTool("info", "Look at the session", NoArguments, self.info, read_only=True),
+            McpTool("pkg", "Manage packages", PackageArguments, self.pkg, destructive=True),
+            McpTool("activate", "Change the environment", ActivateArguments, self.activate, destructive=True, idempotent=True),
+            McpTool("log_viewer", "Log for the user", LogArguments, self.log_viewer, idempotent=True),
+            McpTool("mode", "Private or shared", ModeArguments, self.set_mode, idempotent=True),
+        ]
 
     async def close(self) -> None:
         await self._private.close()
@@ -106,6 +118,9 @@ class ToolHandlers:
             return self._shared
 
     async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
+        """Run code in your own worker (private, the default) or in the user's live session (shared): the same variables, visible to them, and only
+        after their approval if they want that. There undo, reset, pkg and activate always wait for the user. A time limit counts from the start of
+        the execution, not from the queue."""
         if arguments.mode == "private":
             self.mode = "private"
             return ToolAnswer("Code now runs in your own worker.")
@@ -123,6 +138,9 @@ class ToolHandlers:
         return ToolAnswer(told(f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."))
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
+        """Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last expression's value,
+        then what was printed, then the error, then what changed in the namespace: [+added, ~rebound or changed, ?perhaps changed in place,
+        −deleted]. Show the user the code readably before you call this."""
         if why := refusal(arguments.code):
             raise McpToolError(f"The code was not run. {why}")
         place = await self.place()
@@ -130,18 +148,25 @@ class ToolHandlers:
         return evaluation.answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
+        """End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only if a module must
+        be imported again, or the namespace is beyond repair."""
         place = await self.place()
         old, new = await place.reset(report)
         kernel = await place.kernel()
         return ToolAnswer(told(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
+        """Restore the variables, also those changed in place, to what they were before a cell ran; later cells are undone too. Files that were written
+        stay. The answer names what could not be restored."""
         return ToolAnswer(told(await (await self.place()).undo(arguments.cell, report)))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
+        """The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have run since you
+        last asked."""
         return ToolAnswer(information.text(await (await self.place()).contents(seen=True), self.mode))
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
+        """Switch to another environment. If it has its own interpreter, a new worker starts there and all variables are lost."""
         place = await self.place()
         kernel = await place.kernel()
         try:
@@ -156,6 +181,8 @@ class ToolHandlers:
         )
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
+        """Manage the packages of the active environment, with uv if it is installed, otherwise with pip; in a project with a pyproject.toml, uv keeps
+        that and the lock file up to date. Modules that are already imported stay as they are until reset."""
         place = await self.place()
         kernel = await place.kernel()
         try:
@@ -191,6 +218,7 @@ class ToolHandlers:
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 
     async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
+        """Write all evaluated code and its output to a file that the user can follow live, or stop writing."""
         try:
             self._journal.set_mode(arguments.mode)
         except OSError as error:

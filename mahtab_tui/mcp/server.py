@@ -136,11 +136,10 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
 
     from mahtab_tui.mcp import library
     from mahtab_tui.mcp.place import PlaceError
-    from mahtab_tui.mcp.toolbox import toolbox
     from mahtab_tui.mcp.tools import McpToolError
 
     mask = handlers.secrets.mask
-    tools = toolbox(handlers)
+    tools = {tool.name: tool for tool in handlers.tools()}
 
     async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool.described() for tool in tools.values()])

@@ -44,9 +44,9 @@ class McpTool(Generic[A]):
 
     name: str
     title: str
-    description: str
     arguments: type[A]
     serve: Callable[[A, Report], Awaitable[ToolAnswer]]
+    """Its docstring is the description for agents."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -58,7 +58,7 @@ class McpTool(Generic[A]):
         return types.Tool(
             name=self.name,
             title=self.title,
-            description=self.description,
+            description=" ".join((self.serve.__doc__ or "").split()),
             input_schema=self.arguments.model_json_schema(),
             annotations=types.ToolAnnotations(
                 title=self.title,

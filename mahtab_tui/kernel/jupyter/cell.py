@@ -79,14 +79,16 @@ class JupyterCell:
             return "The connection was lost while it ran: how it ended is not known, and some of its output may be missing."
         return "The connection was lost as the cell was sent: it is not known whether it has run."
 
-    def payloads(self) -> None:
-        """Show the help that the reply carries beside its end."""
+    def payloads(self) -> bool:
+        """Show the help that the reply carries beside its end; returns whether the cell has called `exit()`."""
         payload = (self._reply or {}).get("payload")
-        for each in payload if isinstance(payload, list) else ():
-            if isinstance(each, dict) and each.get("source") == "page" and isinstance(each.get("data"), dict):
+        told = [each for each in payload if isinstance(each, dict)] if isinstance(payload, list) else []
+        for each in told:
+            if each.get("source") == "page" and isinstance(each.get("data"), dict):
                 text = each["data"].get("text/plain")
                 if isinstance(text, str):
                     self.running.shown({"mime": "text/plain", "data": "", "text": text.rstrip("\n") + "\n"})
+        return any(each.get("source") == "ask_exit" for each in told)
 
     def finish(self, told: Mapping[str, Any], duration: float) -> None:
         """End the cell. told: its changes and the working directory, as the kernel's helper tells. Raises `KernelError` if that is malformed."""

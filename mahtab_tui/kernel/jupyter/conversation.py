@@ -6,7 +6,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -81,13 +81,13 @@ class Conversation:
             return
         content = self._execution("", helping.loading(self._token, str(self._wire.session.session)), silent=True)
         try:
-            self.ready = checked(KernelReady, helping.value_of(self._request("shell", "execute_request", content, READY), "hello"))
+            self.ready = checked(KernelReady, helping.value_of(self._asked("shell", "execute_request", content).result(READY), "hello"))
         except FutureTimeout:
             raise KernelError("The kernel runs a cell of another program. Wait for its end, and try again.") from None
         self.cwd = self.ready.cwd
         features = info.get("supported_features")
         if isinstance(features, list) and "kernel subshells" in features:
-            told = self._request("control", "create_subshell_request", {}, READY)
+            told = self._asked("control", "create_subshell_request", {}).result(READY)
             self._subshell = str(told.get("subshell_id", ""))
         self._tell("shell", "comm_open", {"comm_id": self._comm, "target_name": helping.TARGET, "data": {}}, self._subshell)
         self._requests.ask("functions", READY, functions=[function._asdict() for function in self._host.functions()])
@@ -135,9 +135,8 @@ class Conversation:
                 return result_of(running.result)
             cell.sent = True
             reply = self._reply_to(cell)
-            if any(isinstance(each, Mapping) and each.get("source") == "ask_exit" for each in _listed(reply.get("payload"))):
+            if cell.payloads():
                 self._calls.quit()
-            cell.payloads()
             cell.finish(self._changes(reply), time.perf_counter() - start)
         except KernelError as error:
             if not running.result.done():
@@ -232,7 +231,7 @@ class Conversation:
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
         """Ask the kernel by its own protocol. Raises `KernelError`."""
         try:
-            return self._request("shell", kind, content, timeout)
+            return self._asked("shell", kind, content).result(timeout)
         except FutureTimeout:
             raise KernelError("The kernel does not answer while a cell runs.") from None
 
@@ -247,7 +246,7 @@ class Conversation:
         if self.ready is not None and not self._over:
             self._requests.ask("leave", QUESTION)
             if self._subshell:
-                self._request("control", "delete_subshell_request", {"subshell_id": self._subshell}, QUESTION)
+                self._asked("control", "delete_subshell_request", {"subshell_id": self._subshell}).result(QUESTION)
 
     # The end.
 
@@ -363,11 +362,8 @@ class Conversation:
     def _message(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self._wire.session.msg(kind, content=dict(content)))
 
-    def _request(self, channel: Channel, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """Send a request and wait for its reply. Raises `KernelError`, `TimeoutError`."""
-        return self._asked(channel, kind, content).result(timeout)
-
     def _asked(self, channel: Channel, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
+        """Send a request; returns its reply. Raises `KernelError`, as waiting for the reply does."""
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:
@@ -394,7 +390,3 @@ class Conversation:
     def _echo(self, text: str) -> None:
         if self._cells:
             self._cells[-1].take("stream", {"text": text})
-
-
-def _listed(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
