@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -258,6 +260,17 @@ class Kernel(Protocol):
 
     def close(self, *, leave: bool = False) -> None:
         """End it for good, with its processes, threads and descriptors. leave: let it go on without a screen, if it can."""
+
+
+@contextmanager
+def between_cells(turn: threading.Lock, work: str) -> Iterator[None]:
+    """Keep cells from running within this context. turn: held while a cell runs. work: what a user is told to do later. Raises `KernelError`."""
+    if not turn.acquire(blocking=False):
+        raise KernelError(f"A cell runs. Wait for its end, or interrupt it; then {work}.")
+    try:
+        yield
+    finally:
+        turn.release()
 
 
 class Unkept:

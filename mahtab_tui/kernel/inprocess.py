@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.answers import CallAnswers
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput, Unkept
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput, Unkept, between_cells
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
@@ -240,13 +240,9 @@ class InProcessKernel(Unkept):
         self._tell(KernelState.DEAD, "")
 
     def _undone(self, action: str, cell: int) -> Restoration:
-        if not self._turn.acquire(blocking=False):
-            raise KernelError("A cell runs. Wait for its end, or interrupt it; then undo.")
-        try:
+        with between_cells(self._turn, "undo"):
             answer = self._undo.answer(action, cell)
             self._executor.watch.changes(None)
-        finally:
-            self._turn.release()
         if "error" in answer:
             raise KernelError(answer["error"])
         return checked(Restoration, answer["value"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, OnDisplay, OnOutput, between_cells
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.launch import Here, Place
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
@@ -185,7 +185,7 @@ class ProcessKernel:
 
     def _undo(self, action: str, cell: int) -> Restoration:
         worker = self._processes.needed()
-        with self._between_cells("undo"):
+        with between_cells(self._turn, "undo"):
             told = checked(UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
         worker.cwd = told.cwd or worker.cwd
         return told.restoration
@@ -193,21 +193,11 @@ class ProcessKernel:
     def branch(self, cell: int, place: KeepPlace) -> KeepResult:
         worker = self._processes.needed()
         settings = self._place.keep_settings(place)
-        with self._between_cells("make a branch"):
+        with between_cells(self._turn, "make a branch"):
             result = checked(KeepResult, worker.request("branch", BRANCH_TIMEOUT, cell=cell, settings=settings))
         if result.error:
             raise KernelError(f"The branch could not be written: {result.error}.")
         return result
-
-    @contextmanager
-    def _between_cells(self, work: str) -> Iterator[None]:
-        """Keep cells from running within this context. Raises `KernelError` while one runs."""
-        if not self._turn.acquire(blocking=False):
-            raise KernelError(f"A cell runs. Wait for its end, or interrupt it; then {work}.")
-        try:
-            yield
-        finally:
-            self._turn.release()
 
     def kept(self) -> KeptNamespace | None:
         if self._keep_place is None:

@@ -65,36 +65,24 @@ class SpooledOutput:
     def go_to(self, offset: int) -> None:
         self.at = max(self.at, offset)
 
-    def read(self) -> bytes | None:
+    def read(self, most: int = PIECE) -> bytes | None:
         try:
             if self.at >= self._spool.size and self._spool.move() == 0:
                 return b""
         except BlockingIOError:
             return None
-        return self._next(PIECE)
-
-    def waiting(self) -> Iterator[bytes]:
-        return self.until(self._spool.printed())
-
-    def until(self, end: int) -> Iterator[bytes]:
-        while self.at < end and (self.at < self._spool.size or in_pipe(self._spool.pipe)) and (data := self._read_to(end)):
-            yield data
-
-    def _read_to(self, end: int) -> bytes | None:
-        if self.at >= self._spool.size:
-            try:
-                self._spool.move()
-            except BlockingIOError:
-                return None
-        return self._next(min(end - self.at, PIECE))
-
-    def _next(self, most: int) -> bytes:
-        """Return bytes, or say how many are left out here."""
         if data := self._spool.read(self.at, most):
             self.at += len(data)
             return data
         start, self.at = self.at, max(self.at, self._spool.next_byte(self.at))
         return left_out(self.at - start)
+
+    def waiting(self) -> Iterator[bytes]:
+        return self.until(self._spool.printed())
+
+    def until(self, end: int) -> Iterator[bytes]:
+        while self.at < end and (data := self.read(min(end - self.at, PIECE))):
+            yield data
 
     def stored(self, offset: int) -> bool:
         if offset - self._spool.start < MUCH:

@@ -50,7 +50,11 @@ class ToolSignature(NamedTuple):
     def written(self) -> str:
         """The signature as in code: ``(query: str, *, page: int = 1)``."""
         parts = [f"{each.name}: {each.annotation}" for each in self.parameters if each.required]
-        others = [f"{each.name}: {each.annotation} = {_default(each)}" for each in self.parameters if not each.required]
+        others = [
+            f"{each.name}: {each.annotation} = {'...' if each.default is None else repr(each.default)}"
+            for each in self.parameters
+            if not each.required
+        ]
         return f"({', '.join([*parts, *(['*', *others] if others else []), *(['**arguments'] if self.open else [])])})"
 
 
@@ -118,7 +122,3 @@ def _is_plain(default: Any) -> bool:
     if isinstance(default, str):
         return len(default) <= 100
     return isinstance(default, bool | int | float) and -(2**63) < default < 2**63
-
-
-def _default(parameter: Parameter) -> str:
-    return "..." if parameter.default is None else repr(parameter.default)

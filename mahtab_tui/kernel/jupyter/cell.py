@@ -105,10 +105,6 @@ class JupyterCell:
         end = {"cell": self.running.cell, "status": status, "pieces": pieces, "frames": [], "duration": duration}
         self.running.done(checked(CellEnd, {"changes": [], "cwd": "", **told, **end}))
 
-    def finish_nested(self, told: Mapping[str, Any]) -> None:
-        """End a nested cell, which has no reply of its own. Raises `KernelError` if what is told is malformed."""
-        self.finish({"changes": told.get("changes"), "cwd": told.get("cwd")}, self.running.seconds)
-
     def _settle(self) -> None:
         if self._idle and self._reply is not None and not self.replied.done():
             self.replied.set_result(self._reply)

@@ -337,7 +337,7 @@ class Conversation:
             with self._lock:
                 cell = self._cells.pop()
             try:
-                cell.finish_nested(frame)
+                cell.finish({"changes": frame.get("changes"), "cwd": frame.get("cwd")}, cell.running.seconds)
             except KernelError as error:
                 cell.running.lost(Status.DIED, str(error))
 
