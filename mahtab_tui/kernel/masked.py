@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.bus.covering import MASK, covered
 from mahtab_tui.bus.masking import MaskedStream, Secrets
@@ -14,6 +14,11 @@ from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NoHost, OnDi
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile
 from mahtab_tui.kernel.values import CellResult, Change, Display, OutputKind, Variable
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 AS_THEY_ARE = frozenset(
     "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_limit cannot_undo "
@@ -100,32 +105,22 @@ class MaskedKernel:
         return [self._variable(variable) for variable in self.inner.variables()]
 
     def inspect(self, name: str) -> Detail:
-        found, mask = self.inner.inspect(name), self._secrets.mask
-        return replace(
-            found,
-            summary=mask(found.summary),
-            text=mask(found.text),
-            attributes=tuple(map(self._variable, found.attributes)),
-            doc=mask(found.doc),
-            source=mask(found.source),
-            where=mask(found.where),
-            error=mask(found.error),
-        )
+        found = self.inner.inspect(name)
+        attributes = tuple(map(self._variable, found.attributes))
+        return replace(self._masked(found, "summary", "text", "doc", "source", "where", "error"), attributes=attributes)
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return _masked_look(self.inner.look, asked, self._secrets)
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete without candidates that would write a secret."""
-        found, mask = self.inner.complete(code, cursor), self._secrets.mask
-        items = (replace(item, label=mask(item.label), doc=mask(item.doc)) for item in found.items if mask(item.text) == item.text)
+        found = self.inner.complete(code, cursor)
+        items = (self._masked(item, "label", "doc") for item in found.items if self._secrets.mask(item.text) == item.text)
         return replace(found, items=tuple(items))
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        found, mask = self.inner.explain(code, cursor), self._secrets.mask
-        if found is None:
-            return None
-        return replace(found, signature=mask(found.signature), doc=mask(found.doc), source=mask(found.source))
+        found = self.inner.explain(code, cursor)
+        return None if found is None else self._masked(found, "signature", "doc", "source")
 
     def preview_undo(self, cell: int) -> Restoration:
         return self._restoration(self.inner.preview_undo(cell))
@@ -172,8 +167,11 @@ class MaskedKernel:
         return replace(change, variable=now and self._variable(now), before=before and self._variable(before))
 
     def _restoration(self, done: Restoration) -> Restoration:
-        kept = (replace(each, reason=self._secrets.mask(each.reason)) for each in done.kept_as_is)
+        kept = (self._masked(each, "reason") for each in done.kept_as_is)
         return replace(done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(kept))
+
+    def _masked(self, told: T, *fields: str) -> T:
+        return replace(told, **{field: self._secrets.mask(getattr(told, field)) for field in fields})
 
     def _variable(self, variable: Variable) -> Variable:
         """Mask a variable's summary, but not its name, which identifies it."""
