@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
-from mahtab_tui.system.working_folder import existing_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.reading import Output
@@ -186,14 +185,8 @@ class Place(Protocol):
     def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
         """Start the kernel's side, on a thread that lives as long. Raises `OSError`, `ValueError`, `KernelError`."""
 
-    def existing_folder(self, path: str) -> str:
-        """Return the folder, or the next one above it that exists."""
-
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
         """Return what a kernel there is told of where its namespace is kept. Raises `KernelError`."""
-
-    def may_be_kept(self, place: KeepPlace) -> bool:
-        """Return False if it is known without the kernel that nothing is kept."""
 
 
 class Here:
@@ -209,14 +202,8 @@ class Here:
     def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
         return spawn(executable, cwd, environment(color, *size))
 
-    def existing_folder(self, path: str) -> str:
-        return existing_folder(path)
-
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
         return {**place._asdict(), "cloudpickle": cloudpickle_folder()}
-
-    def may_be_kept(self, place: KeepPlace) -> bool:
-        return os.path.lexists(place.folder)
 
 
 def cloudpickle_folder() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -203,7 +204,7 @@ class ProcessKernel:
         if self._keep_place is None:
             return None
         self._place.keep_settings(self._keep_place)
-        if not self._place.may_be_kept(self._keep_place):
+        if not self._place.label and not os.path.lexists(self._keep_place.folder):
             return KeptNamespace((), ())
         return checked(KeptNamespace, self._processes.needed().request("kept", RESTORE_TIMEOUT))
 

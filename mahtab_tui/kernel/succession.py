@@ -13,7 +13,7 @@ from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelSt
 from mahtab_tui.kernel.launch import Place, Wire
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.system.working_folder import moved
+from mahtab_tui.system.working_folder import existing_folder, moved
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker_process import WorkerProcess
@@ -241,7 +241,7 @@ class Succession:
         from mahtab_tui.kernel.worker_process import WorkerProcess
 
         cwd = self.worker.cwd if self.worker is not None else self._cwd
-        folder = self._place.existing_folder(cwd)
+        folder = cwd if self._place.label else existing_folder(cwd)  # a station looks by itself
         start = partial(self._place.start, executable, folder, self._color, self.size, self._wire)
         worker = WorkerProcess(executable, folder, start, self._host, self)
         worker.start()

@@ -49,15 +49,8 @@ class Elsewhere:
             self.problem = "This kernel ends with its screen: the folder run in that of mahtab-tui cannot be used."
         return FarProcess(connected, wire)
 
-    def existing_folder(self, path: str) -> str:
-        """The station there looks whether it exists."""
-        return path
-
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:
         """In the home folder there, with a key of its own: the user's key stays here."""
         key = hmac.new(bytes.fromhex(place.key), self._address.text.encode(errors="surrogateescape"), "sha256")
         folder = f"{KEPT}/{PurePath(place.folder).name}"
         return {"folder": folder, "key": key.hexdigest(), "megabytes": place.megabytes, "cloudpickle": ""}
-
-    def may_be_kept(self, place: KeepPlace) -> bool:
-        return True
