@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from mahtab_tui.kernel.environments import INSIDE, EnvironmentKind, environment_kind
+from mahtab_tui.mcp.tools import McpToolError
 
 Kind = Literal["interpreter", "project"] | EnvironmentKind
 
 
-class EnvironmentNotFound(Exception):
+class EnvironmentNotFound(McpToolError):
     """A path names nothing that can be activated; the message says what was looked for."""
 
 

@@ -13,11 +13,11 @@ from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.told import told
 from mahtab_tui.mcp import evaluation, information
-from mahtab_tui.mcp.environments import EnvironmentNotFound, find_environment
+from mahtab_tui.mcp.environments import find_environment
 from mahtab_tui.mcp.evaluation import EvalArguments
 from mahtab_tui.mcp.formatting import AnswerFormat
 from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
-from mahtab_tui.mcp.packages import Action, PackageError, plan, run_command
+from mahtab_tui.mcp.packages import Action, plan, run_command
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
 from mahtab_tui.mcp.tools import Arguments, McpTool, McpToolError, ToolAnswer
@@ -169,10 +169,7 @@ class ToolHandlers:
         """Switch to another environment. If it has its own interpreter, a new worker starts there and all variables are lost."""
         place = await self.place()
         kernel = await place.kernel()
-        try:
-            found = find_environment(arguments.path, Path(kernel.cwd))
-        except EnvironmentNotFound as error:
-            raise McpToolError(str(error)) from None
+        found = find_environment(arguments.path, Path(kernel.cwd))
         python = None if found.python is None else str(found.python)
         now = await place.activate(python, None if found.folder is None else str(found.folder), report)
         kept = "" if python is not None else " It has no environment of its own, so the interpreter stays the same."
@@ -185,10 +182,7 @@ class ToolHandlers:
         that and the lock file up to date. Modules that are already imported stay as they are until reset."""
         place = await self.place()
         kernel = await place.kernel()
-        try:
-            steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
-        except PackageError as error:
-            raise McpToolError(str(error)) from None
+        steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
         await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
         line = ""

@@ -18,13 +18,14 @@ import anyio
 from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.kernel.worker.habits.running import PIP
 from mahtab_tui.mcp.environments import project_of
+from mahtab_tui.mcp.tools import McpToolError
 
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
 
 WANT_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
 
 
-class PackageError(Exception):
+class PackageError(McpToolError):
     """An action is not possible here; the message says why, and what to do instead."""
 
 
