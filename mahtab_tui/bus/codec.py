@@ -12,11 +12,10 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.records.base import encode
+from mahtab_tui.bus.records.base import KINDS, encode
 
 FORMAT = 1
 """The format that is written now."""
@@ -31,11 +30,6 @@ class InvalidRecord(ValueError):
     """The JSON value is not a record, or a field has a value of the wrong type."""
 
 
-class _Kinds(NamedTuple):
-    by_tag: Mapping[tuple[str, str], Any]
-    tags_with_events: frozenset[str]
-
-
 def as_json(record: Record) -> dict[str, Any]:
     """Return a whole record as one JSON object."""
     return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
@@ -45,8 +39,7 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     """Return the record that `records.base.encode` was given; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
-    kinds = _kinds()
-    kind = kinds.by_tag.get((tag, str(attrs.get("event")) if tag in kinds.tags_with_events else ""))
+    kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
     if kind is None:
         return None
     readers = _readers(kind)
@@ -64,14 +57,6 @@ def from_json(value: object) -> Record | None:
         raise InvalidRecord("A record must be an object.")
     tag, text, time = (value.get(name) for name in ("tag", "text", "time"))
     return decode(_text(tag), _text(text), value.get("attrs"), float(_number(time)))
-
-
-@cache
-def _kinds() -> _Kinds:
-    found: list[type[Record]] = [
-        kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, Record) and hasattr(kind, "tag")
-    ]
-    return _Kinds({(kind.tag, kind.event): kind for kind in found}, frozenset(kind.tag for kind in found if kind.event))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.records import Record, Stream, record_of
 
 
@@ -17,7 +16,6 @@ class DisplayHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.addFilter(TagFilter("display"))
         self._records: list[Record] = []
         self._pieces: list[str] = []
         """Texts of the stream that is still growing; it belongs at the end of `_records`."""

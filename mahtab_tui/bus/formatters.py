@@ -1,24 +1,18 @@
-"""Formats records as XML for the model, as styled text for the screen, and as bytes."""
+"""Formats records as XML for the model."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.overwrite import collapse
-from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.bus.records.base import encode
-from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import KINDS, encode
 from mahtab_tui.bus.told import told
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-_OURS = tuple(tag for tag in tags.ROUTES if "-" in tag)
+_OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
 """Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML: they are escaped only in their own record."""
 
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
@@ -79,31 +73,3 @@ def to_xml(record: Record, *names: str) -> str:
     fields = encode(record)
     shown = attributes({name: fields.get(name) for name in names} if names else fields)
     return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"
-
-
-class XMLFormatter(logging.Formatter):
-    """Formats records as the model reads them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return to_xml(record_of(record))
-
-
-class BytesFormatter:
-    """Formats records as UTF-8: one XML element and a newline each. Lone surrogates become U+FFFD."""
-
-    def format(self, record: logging.LogRecord) -> bytes:
-        """Return the bytes of one record."""
-        text = to_xml(record_of(record)) + "\n"
-        return re.sub(r"[\ud800-\udfff]", "\ufffd", text).encode()
-
-
-class RichFormatter:
-    """Formats records as styled text: a dim line with tag and attributes, then the content. Nothing is read as markup."""
-
-    def format(self, record: logging.LogRecord) -> Text:
-        """Return the text of one record, safe to display."""
-        from rich.text import Text
-
-        value = record_of(record)
-        text = Text(plain(value.tag + attributes(encode(value))), style="dim")
-        return text.append("\n").append_text(styled(collapse(value.text)))

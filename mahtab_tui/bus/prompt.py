@@ -6,8 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 
-from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.filters import TagFilter
+from mahtab_tui.bus import records
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.left_out import LeftOut, entry_of
 from mahtab_tui.bus.records import Record, record_of
@@ -37,7 +36,6 @@ class PromptHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.addFilter(TagFilter("prompt"))
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
         self.left_out = LeftOut()
@@ -49,12 +47,13 @@ class PromptHandler(logging.Handler):
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
         """Add the records from before the session was resumed. same_kernel: its kernel has waited, so that its variables are there."""
         for record in past:
-            if tags.ROUTES[record.tag].prompt:
-                self.take(record)
+            self.take(record)
         if self._records and not same_kernel:
             self._remember(records.Kernel(RESUMED))
 
     def take(self, record: Record) -> None:
+        if not record.in_prompt:
+            return
         self.left_out.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
         if not isinstance(record, records.Hide | records.Replace | records.Private) and (of_agent or not isinstance(record, _MESSAGES)):

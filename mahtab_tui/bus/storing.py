@@ -8,8 +8,6 @@ import time
 from collections import deque
 from typing import Protocol
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.partials import Partial, StoredStream, key_of
 from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, emit, record_of
 
@@ -62,7 +60,6 @@ class StoreHandler(logging.Handler):
 
     def __init__(self, store: Store, log: logging.Logger | None = None) -> None:
         super().__init__()
-        self.addFilter(TagFilter([*TagFilter("store").tags, *tags.WHOLE_OF]))
         self._store = store
         self._log = log
         self._guard = threading.Lock()
@@ -90,6 +87,8 @@ class StoreHandler(logging.Handler):
                     return
                 self._partials.setdefault(key_of(value), Partial(value)).add(value)
                 self._arm()
+                return
+            if not value.in_store:
                 return
             self._partials.pop(key_of(value), None)
             self._queue.append(value)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.partials import key_of
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, record_of
 
@@ -57,7 +56,6 @@ class Broadcast(logging.Handler):
     def __init__(self, past: Iterable[Record] = ()) -> None:
         """past: what watchers see of the time before, from `past_for_watchers`."""
         super().__init__()
-        self.addFilter(TagFilter("display"))
         self._mutex = threading.Lock()
         """A new watcher gets each record exactly once: from the past, or as it comes."""
         self._past: deque[Record | _Growing] = deque()
@@ -128,10 +126,9 @@ class Broadcast(logging.Handler):
 
 def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[Record]:
     """Yield what a watcher sees of the records of a resumed session. same_kernel: the kernel has waited, and cells that have not ended go on."""
-    shown = TagFilter("display").tags
     for record in past:
         waits = isinstance(record, records.Approval | records.Input) and record.state == "waiting"  # asked again if it still does
-        if record.tag in shown and not waits:
+        if not waits:
             yield record
     if past and not same_kernel:
         from mahtab_tui.session.going_on import unfinished

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from mahtab_tui import __version__
-from mahtab_tui.bus import records, tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.codec import FORMAT, InvalidRecord, as_json, from_json
 from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.records import Record
@@ -169,7 +169,7 @@ def _records(file: Path, values: Iterator[Any]) -> Iterator[Line]:
 
 def _check(record: Record) -> None:
     """Raise `InvalidRecord` for what no session keeps."""
-    if not tags.ROUTES[record.tag].store:
+    if not record.in_store:
         raise InvalidRecord(f"records of tag {record.tag} are not kept in sessions")
     if not _is_moment(record.time):
         raise InvalidRecord("its time is no date")

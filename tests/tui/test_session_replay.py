@@ -27,7 +27,7 @@ from tests.tui.story import WAITING, story
 
 def stored(*said: Record) -> list[Record]:
     """What a session keeps of records, a second apart."""
-    kept = [record for record in said if tags.ROUTES[record.tag].store]
+    kept = [record for record in said if record.in_store]
     return [record.changed(time=1000.0 + number) for number, record in enumerate(kept)]
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.handlers import DisplayHandler
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import KINDS
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.store.memory import MemoryStore
 from tests.records import emit
@@ -29,25 +29,18 @@ def texts(records: list[Record]) -> list[str]:
     return [record.text for record in records]
 
 
-def test_every_tag_has_a_row() -> None:
+def test_every_tag_has_a_class() -> None:
     constants = {value for name, value in vars(tags).items() if name.isupper() and isinstance(value, str)}
-    assert constants == set(tags.ROUTES)
+    assert constants == {tag for tag, _ in KINDS}
 
 
-def test_streams_lead_to_tags_that_are_stored() -> None:
-    for stream, whole in tags.WHOLE_OF.items():
-        assert not tags.ROUTES[stream].store
-        assert tags.ROUTES[whole].store
+def test_streams_are_not_stored() -> None:
+    assert {tag for tag, _ in KINDS if tag.endswith("-stream")} == tags.STREAMS
+    assert not any(kind.in_store for (tag, _), kind in KINDS.items() if tag in tags.STREAMS)
 
 
-def test_filter_by_route_and_by_tags(log: logging.Logger) -> None:
-    chosen = DisplayHandler()
-    chosen.addFilter(TagFilter([tags.USER_CHAT]))
-    log.addHandler(chosen)
-    emit(log, tags.NOTICE, "no")
-    emit(log, tags.USER_CHAT, "yes")
-    assert texts(chosen.take()) == ["yes"]
-    assert TagFilter("prompt").tags < TagFilter("store").tags < TagFilter("display").tags
+def test_what_the_prompt_gets_is_stored() -> None:
+    assert all(kind.in_store for kind in KINDS.values() if kind.in_prompt)
 
 
 def test_a_plain_log_call_is_a_notice(log: logging.Logger) -> None:

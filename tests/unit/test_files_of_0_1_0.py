@@ -12,7 +12,7 @@ import pytest
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.records.base import encode
+from mahtab_tui.bus.records.base import KINDS, encode
 from mahtab_tui.search.log import read_log
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
@@ -45,7 +45,7 @@ def test_every_record_is_read_and_none_of_what_it_says_is_lost(sessions: Path, p
         rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
     newer = {tags.UNDO, tags.REVIEW, tags.RESTORE, tags.BRANCH, tags.PRIVATE, tags.PLAN}
     newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
-    assert {tag for tag, _, _ in rows} == {tag for tag, route in tags.ROUTES.items() if route.store} - newer
+    assert {tag for tag, _, _ in rows} == {tag for (tag, _), kind in KINDS.items() if kind.in_store} - newer
     read = past[: len(rows)]
     assert [(record.tag, record.text) for record in read] == [(tag, text) for tag, _, text in rows]
     for record, (_, attrs, _) in zip(read, rows, strict=True):

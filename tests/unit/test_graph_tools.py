@@ -298,4 +298,3 @@ def test_records_of_calls_are_kept_and_told_apart(desk: Desk) -> None:
     record = desk.of(tags.ASSISTANT_TOOL)[-1]
     assert isinstance(record, Record)
     assert {key: record.attrs[key] for key in ("turn", "step", "party")} == {"turn": 1, "step": 0, "party": "replay"}
-    assert tags.ROUTES[tags.ASSISTANT_TOOL].store

@@ -1,4 +1,4 @@
-"""The records of the bus, one class for each tag. `tags.ROUTES` says which handlers each reaches.
+"""The records of the bus, one class for each tag, which says whether the prompt and the store get them. Panes get all.
 
 Import this as a module, since some classes have the names of other things: ``records.Kernel(state="idle")``.
 """

@@ -29,14 +29,21 @@ class Record:
     """A constant of `bus.tags`."""
     event: ClassVar[str] = ""
     """Distinguishes the kinds of records that share a tag."""
+    in_prompt: ClassVar[bool] = False
+    """Told to the model with the user's next question."""
+    in_store: ClassVar[bool] = True
+    """Kept on disk."""
 
     text: str = ""
     time: float = field(default=0.0, kw_only=True)
     """When it was logged, in seconds since the epoch; `emit` sets it."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, tag: str = "", event: str = "", in_prompt: bool = False, in_store: bool = True) -> None:
         # Equality and repr are inherited: compiling them for forty classes would take 10 ms at startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+        if tag:
+            cls.tag, cls.event, cls.in_prompt, cls.in_store = tag, event, in_prompt, in_store
+            KINDS[tag, event] = cls
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -62,6 +69,10 @@ class Record:
     def __repr__(self) -> str:
         shown = (f"{each.name}={value!r}" for each in fields(self) if (value := getattr(self, each.name)) != each.default or each.default is MISSING)
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+KINDS: dict[tuple[str, str], type[Record]] = {}
+"""The classes of records by tag and event."""
 
 
 def encode(record: Record) -> dict[str, Any]:

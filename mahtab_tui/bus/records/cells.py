@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import Data, Flag, Name, Record, Word
@@ -31,16 +31,12 @@ class ReplIn(Record):
     """The notebook's cell that runs."""
 
 
-class UserReplIn(ReplIn):
+class UserReplIn(ReplIn, tag=tags.USER_REPL_IN, in_prompt=True):
     """The user's code."""
 
-    tag: ClassVar[str] = tags.USER_REPL_IN
 
-
-class AssistantReplIn(ReplIn):
+class AssistantReplIn(ReplIn, tag=tags.ASSISTANT_REPL_IN, in_prompt=True):
     """Code of the model or an agent."""
-
-    tag: ClassVar[str] = tags.ASSISTANT_REPL_IN
 
 
 class ReplOut(Record):
@@ -75,16 +71,12 @@ class ReplOut(Record):
     """The program was killed before the cell ended; this is the output until then."""
 
 
-class UserReplOut(ReplOut):
+class UserReplOut(ReplOut, tag=tags.USER_REPL_OUT, in_prompt=True):
     """Output of the user's cell."""
 
-    tag: ClassVar[str] = tags.USER_REPL_OUT
 
-
-class AssistantReplOut(ReplOut):
+class AssistantReplOut(ReplOut, tag=tags.ASSISTANT_REPL_OUT, in_prompt=True):
     """Output of a cell of the model or an agent."""
-
-    tag: ClassVar[str] = tags.ASSISTANT_REPL_OUT
 
 
 class ReplOutStream(Record):
@@ -101,22 +93,16 @@ class ReplOutStream(Record):
         return self.tag, self.cell, self.kind, self.late
 
 
-class UserReplOutStream(ReplOutStream):
+class UserReplOutStream(ReplOutStream, tag=tags.USER_REPL_OUT_STREAM, in_store=False):
     """A piece of output of the user's cell."""
 
-    tag: ClassVar[str] = tags.USER_REPL_OUT_STREAM
 
-
-class AssistantReplOutStream(ReplOutStream):
+class AssistantReplOutStream(ReplOutStream, tag=tags.ASSISTANT_REPL_OUT_STREAM, in_store=False):
     """A piece of output of a cell of the model or an agent."""
 
-    tag: ClassVar[str] = tags.ASSISTANT_REPL_OUT_STREAM
 
-
-class Display(Record):
+class Display(Record, tag=tags.DISPLAY):
     """A displayed value that is more than text. Text: the same as in the next piece of output, of kind "display"."""
-
-    tag: ClassVar[str] = tags.DISPLAY
 
     cell: int | None = None
     mime: Word
@@ -140,10 +126,8 @@ class Change(NamedTuple):
     was: str | None = None
 
 
-class Namespace(Record):
+class Namespace(Record, tag=tags.NAMESPACE):
     """The changes of a cell to the namespace."""
-
-    tag: ClassVar[str] = tags.NAMESPACE
 
     cell: int | None = None
     """0 for the kernel's start."""
@@ -156,10 +140,8 @@ class Namespace(Record):
     """An undo or a redo brought it about; `cell` and `party` say who has made the names."""
 
 
-class NotebookFile(Record):
+class NotebookFile(Record, tag=tags.NOTEBOOK_FILE, in_prompt=True):
     """A notebook is opened; its cells follow. Text: a sentence for the user and the model."""
-
-    tag: ClassVar[str] = tags.NOTEBOOK_FILE
 
     file: Name
     """Absolute."""
@@ -172,10 +154,8 @@ class NotebookFile(Record):
     """The file is kept up to date."""
 
 
-class NotebookCell(Record):
+class NotebookCell(Record, tag=tags.NOTEBOOK_CELL, in_prompt=True):
     """A cell as it stands in the notebook: it has not run. Text: its source."""
-
-    tag: ClassVar[str] = tags.NOTEBOOK_CELL
 
     place: int
     """Its number in the session, from 1."""
@@ -183,10 +163,8 @@ class NotebookCell(Record):
     """"code", "markdown" or "raw"."""
 
 
-class NotebookOutput(Record):
-    """An output as it stands in the notebook, after its cell."""
-
-    tag: ClassVar[str] = tags.NOTEBOOK_OUTPUT
+class NotebookOutput(Record, tag=tags.NOTEBOOK_OUTPUT):
+    """An output as it stands in the notebook, after its cell. It is of an earlier run and may be wrong now, so the model is not told."""
 
     place: int
     kind: Word = "stdout"
@@ -196,10 +174,8 @@ class NotebookOutput(Record):
     data: Data = ""
 
 
-class NotebookWritten(Record):
+class NotebookWritten(Record, tag=tags.NOTEBOOK_WRITTEN):
     """The notebook was written."""
-
-    tag: ClassVar[str] = tags.NOTEBOOK_WRITTEN
 
     digest: Word
     """Of the file's bytes now."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import NULL, Data, Flag, Name, Record, Word
 from mahtab_tui.bus.records.cells import Change
 
 
-class UserChat(Record):
+class UserChat(Record, tag=tags.USER_CHAT, in_prompt=True):
     """A question. Text: the user's words."""
-
-    tag: ClassVar[str] = tags.USER_CHAT
 
     turn: int | None = None
 
 
-class UserAttachment(Record):
-    """An attachment of a question. Text: what the model is told."""
-
-    tag: ClassVar[str] = tags.USER_ATTACHMENT
+class UserAttachment(Record, tag=tags.USER_ATTACHMENT):
+    """An attachment of a question. Text: what the model is told, with the question itself."""
 
     turn: int | None = None
     label: str = ""
@@ -39,10 +35,8 @@ class UserAttachment(Record):
     height: int | None = None
 
 
-class AssistantChat(Record):
-    """An answer is complete. Text: all of it."""
-
-    tag: ClassVar[str] = tags.ASSISTANT_CHAT
+class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
+    """An answer is complete. Text: all of it, which the transport may have corrected since it was streamed."""
 
     turn: int | None = None
     step: int | None = None
@@ -53,10 +47,8 @@ class AssistantChat(Record):
     """The program was killed before the answer ended; this is the text until then."""
 
 
-class AssistantChatStream(Record):
+class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False):
     """A piece of an answer to draw, without tags and fence lines of Python."""
-
-    tag: ClassVar[str] = tags.ASSISTANT_CHAT_STREAM
 
     turn: int | None = None
     step: int | None = None
@@ -74,10 +66,8 @@ class AssistantChatStream(Record):
         return self.tag, self.turn, self.step, self.party, self.kind, self.block, self.fresh
 
 
-class AssistantTool(Record):
+class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
     """A tool call of the model. Text: the result, or why there is none."""
-
-    tag: ClassVar[str] = tags.ASSISTANT_TOOL
 
     call: Word | None = None
     """"2.0.1" is the second call of the answer 2.0."""
@@ -93,10 +83,8 @@ class AssistantTool(Record):
     """Seconds."""
 
 
-class Agent(Record):
+class Agent(Record, tag=tags.AGENT):
     """What the model does now."""
-
-    tag: ClassVar[str] = tags.AGENT
 
     state: Word = ""
     """"thinking", "reflecting", "summarising", "done", "stopped", "max-turns" or "failed"."""
@@ -105,10 +93,8 @@ class Agent(Record):
     party: Word | None = None
 
 
-class Approval(Record):
+class Approval(Record, tag=tags.APPROVAL):
     """Code that waits for approval, or the decision. Text: the code, edited or not. Without approvals, only refused code has this record."""
-
-    tag: ClassVar[str] = tags.APPROVAL
 
     request: Word = ""
     """The id of the question to the user."""
@@ -144,10 +130,8 @@ class NotRestored(NamedTuple):
     """A sentence."""
 
 
-class Review(Record):
+class Review(Record, tag=tags.REVIEW):
     """Changes of cells that wait until the user keeps or undoes them, or the decision."""
-
-    tag: ClassVar[str] = tags.REVIEW
 
     request: Word = ""
     """The id of the question to the user."""
@@ -164,19 +148,15 @@ class Review(Record):
     """What an undo would leave as it is."""
 
 
-class Summary(Record):
+class Summary(Record, tag=tags.SUMMARY):
     """A summary of the beginning of the conversation. Text: the summary; empty if summarizing failed."""
-
-    tag: ClassVar[str] = tags.SUMMARY
 
     turn: int | None = None
     """The last question that it covers."""
 
 
-class Window(Record):
-    """What the conversation takes of the window of the model that answers."""
-
-    tag: ClassVar[str] = tags.WINDOW
+class Window(Record, tag=tags.WINDOW, in_store=False):
+    """What the conversation takes of the window of the model that answers. A resumed session may have another one."""
 
     tokens: int = 0
     """Of the last request, as the model counted them; or of the next one."""
@@ -186,10 +166,8 @@ class Window(Record):
     """The model did not count them."""
 
 
-class Usage(Record):
+class Usage(Record, tag=tags.USAGE):
     """The usage of one model call."""
-
-    tag: ClassVar[str] = tags.USAGE
 
     tree: Word | None = None
     """The search, its node, and the number of this event, as in `SearchRecord`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import NULL, Flag, Record, Word
@@ -23,11 +23,8 @@ class SearchRecord(Record):
     """The number of the event in its tree, from 0; None for streamed pieces."""
 
 
-class SearchBegin(SearchRecord):
+class SearchBegin(SearchRecord, tag=tags.RLM_CALL, event="begin"):
     """A node starts. Text: the query."""
-
-    tag: ClassVar[str] = tags.RLM_CALL
-    event: ClassVar[str] = "begin"
 
     parent: Annotated[Word | None, NULL] = None
     depth: int = 0
@@ -51,31 +48,22 @@ class SearchBegin(SearchRecord):
     source: Word | None = None
 
 
-class SearchTurn(SearchRecord):
+class SearchTurn(SearchRecord, tag=tags.RLM_CALL, event="turn"):
     """A node's model is asked."""
-
-    tag: ClassVar[str] = tags.RLM_CALL
-    event: ClassVar[str] = "turn"
 
     turn: int | None = None
     turns: int = 0
     """The maximum number of turns."""
 
 
-class SearchBackOff(SearchRecord):
+class SearchBackOff(SearchRecord, tag=tags.RLM_CALL, event="back-off"):
     """A node waits because the service is busy."""
-
-    tag: ClassVar[str] = tags.RLM_CALL
-    event: ClassVar[str] = "back-off"
 
     seconds: float = 0.0
 
 
-class SearchFanOut(SearchRecord):
+class SearchFanOut(SearchRecord, tag=tags.RLM_CALL, event="fan-out"):
     """A node wants so many calls that the user must approve them, or the decision."""
-
-    tag: ClassVar[str] = tags.RLM_CALL
-    event: ClassVar[str] = "fan-out"
 
     request: Word = ""
     batch: Word | int | None = None
@@ -90,30 +78,22 @@ class SearchFanOut(SearchRecord):
     """"waiting", then "run" or "refused"."""
 
 
-class SearchTouch(SearchRecord):
+class SearchTouch(SearchRecord, tag=tags.RLM_CALL, event="touch"):
     """A node has read parts of the root's text, or passed them on."""
-
-    tag: ClassVar[str] = tags.RLM_CALL
-    event: ClassVar[str] = "touch"
 
     how: Word = ""
     """"peek", "grep", "handed" or "answer"."""
     spans: Spans = ()
 
 
-class SearchMemo(SearchRecord):
+class SearchMemo(SearchRecord, tag=tags.RLM_CALL, event="memo"):
     """A node reuses another node's answer to the same query."""
-
-    tag: ClassVar[str] = tags.RLM_CALL
-    event: ClassVar[str] = "memo"
 
     of_node: Word = ""
 
 
-class SearchChatStream(SearchRecord):
+class SearchChatStream(SearchRecord, tag=tags.RLM_CHAT_STREAM, in_store=False):
     """A piece of an answer of a node's model."""
-
-    tag: ClassVar[str] = tags.RLM_CHAT_STREAM
 
     turn: int | None = None
     fresh: Flag = False
@@ -125,28 +105,22 @@ class SearchChatStream(SearchRecord):
         return self.tag, self.tree, self.node, self.turn, self.fresh
 
 
-class SearchChat(SearchRecord):
+class SearchChat(SearchRecord, tag=tags.RLM_CHAT):
     """The whole answer of a node's model in a turn."""
-
-    tag: ClassVar[str] = tags.RLM_CHAT
 
     turn: int | None = None
     cut: bool = False
     """Text after the code was dropped."""
 
 
-class SearchReplIn(SearchRecord):
+class SearchReplIn(SearchRecord, tag=tags.RLM_REPL_IN):
     """A node runs code. Text: the code."""
-
-    tag: ClassVar[str] = tags.RLM_REPL_IN
 
     turn: int | None = None
 
 
-class SearchReplOut(SearchRecord):
+class SearchReplOut(SearchRecord, tag=tags.RLM_REPL_OUT):
     """A node's code has ended. Text: the start and end of its output."""
-
-    tag: ClassVar[str] = tags.RLM_REPL_OUT
 
     turn: int | None = None
     status: Word = ""
@@ -156,10 +130,8 @@ class SearchReplOut(SearchRecord):
     """Length of the whole output."""
 
 
-class SearchFinal(SearchRecord):
+class SearchFinal(SearchRecord, tag=tags.RLM_FINAL):
     """A node has ended. Text: its answer, or why there is none."""
-
-    tag: ClassVar[str] = tags.RLM_FINAL
 
     state: Word = "done"
     """"done", "partial", "error" or "stopped"."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import NULL, Name, Record, Word
 
 
-class Notice(Record):
+class Notice(Record, tag=tags.NOTICE):
     """A message for the user. Text: a sentence or two."""
-
-    tag: ClassVar[str] = tags.NOTICE
 
     level: Word = "info"
     """"info", "warning" or "error"."""
 
 
-class Kernel(Record):
+class Kernel(Record, tag=tags.KERNEL):
     """The state of the kernel. Text: a sentence, or nothing."""
-
-    tag: ClassVar[str] = tags.KERNEL
 
     state: Word | None = None
     """A `kernel.base.KernelState` value."""
@@ -37,10 +33,8 @@ class Kernel(Record):
     """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
 
 
-class Input(Record):
+class Input(Record, tag=tags.INPUT):
     """Code asks for a line of input. Text: the prompt."""
-
-    tag: ClassVar[str] = tags.INPUT
 
     request: Word
     cell: int | None = None
@@ -59,18 +53,14 @@ class QueueItem(NamedTuple):
     """An agent's name; empty for the user."""
 
 
-class Queue(Record):
+class Queue(Record, tag=tags.QUEUE, in_store=False):
     """All inputs that wait now."""
-
-    tag: ClassVar[str] = tags.QUEUE
 
     items: tuple[QueueItem, ...] = ()
 
 
-class Session(Record):
+class Session(Record, tag=tags.SESSION, in_store=False):
     """What the header shows of the session."""
-
-    tag: ClassVar[str] = tags.SESSION
 
     name: Name
     model: Word
@@ -79,10 +69,8 @@ class Session(Record):
     """"ask", "review" or "auto"; "plan" while the model only plans."""
 
 
-class Plan(Record):
+class Plan(Record, tag=tags.PLAN):
     """A plan that the model has proposed, as it is now."""
-
-    tag: ClassVar[str] = tags.PLAN
 
     steps: tuple[str, ...] = ()
     done: int = 0
@@ -91,19 +79,15 @@ class Plan(Record):
     """"proposed", "running", "stopped" or "done"."""
 
 
-class Hide(Record):
+class Hide(Record, tag=tags.HIDE, in_prompt=True):
     """The user hides an entry from the model, or unhides it. `bus.left_out` names entries."""
-
-    tag: ClassVar[str] = tags.HIDE
 
     entry: Word
     hidden: bool = False
 
 
-class Private(Record):
+class Private(Record, tag=tags.PRIVATE, in_prompt=True):
     """The user marks a variable as private, so that no model is told what is in it, or takes the mark away."""
-
-    tag: ClassVar[str] = tags.PRIVATE
 
     name: Name
     private: bool = False
@@ -111,42 +95,32 @@ class Private(Record):
     """The earlier cells whose code uses it."""
 
 
-class Replace(Record):
+class Replace(Record, tag=tags.REPLACE, in_prompt=True):
     """An entry and all after it are removed from the conversation for good. Text: a sentence."""
-
-    tag: ClassVar[str] = tags.REPLACE
 
     entry: Word
 
 
-class Pin(Record):
+class Pin(Record, tag=tags.PIN):
     """The user pins an entry to the top of the transcript, or unpins it."""
-
-    tag: ClassVar[str] = tags.PIN
 
     entry: Word
     pinned: bool = False
 
 
-class Undo(Record):
+class Undo(Record, tag=tags.UNDO, in_prompt=True):
     """Cells were undone, or run again by a redo. Text: a sentence for the user and the model."""
-
-    tag: ClassVar[str] = tags.UNDO
 
     cells: tuple[int, ...]
     undone: bool
 
 
-class Restore(Record):
+class Restore(Record, tag=tags.RESTORE, in_prompt=True):
     """Variables that were kept are back in a new kernel. Text: a sentence for the user and the model."""
 
-    tag: ClassVar[str] = tags.RESTORE
 
-
-class Branch(Record):
+class Branch(Record, tag=tags.BRANCH):
     """A session has a branch: a session that begins as it was before a cell. In both sessions. Text: a sentence for the user."""
-
-    tag: ClassVar[str] = tags.BRANCH
 
     origin: Word
     """The session's id."""
@@ -155,10 +129,8 @@ class Branch(Record):
     cell: int
 
 
-class Skill(Record):
+class Skill(Record, tag=tags.SKILL):
     """A skill is loaded for the rest of the session, or unloaded."""
-
-    tag: ClassVar[str] = tags.SKILL
 
     name: Name
     loaded: bool
