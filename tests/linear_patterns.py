@@ -37,7 +37,7 @@ NOT_HOSTILE = {
 }
 """They read pages of the manual, or elements that the program itself writes: the text within is defused, so none is begun that is not ended."""
 SHORT = {
-    "mahtab_tui.bus.fence_lines": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
+    "mahtab_tui.bus.fences": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
     "mahtab_tui.tui.rows.grid": "_NUMBER",
 }
 """They are given lines and cells of at most so many characters (`LONGEST`, `WIDEST`)."""

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.bus.parser import route_response
 from mahtab_tui.bus.records import Agent, AssistantChat, Record, emit
 from mahtab_tui.bus.stream import StreamingHandler
 
@@ -94,7 +93,7 @@ class Narration:
         if text := self._state["current_response"]:
             stopped = self._state["stopped"] or bool(self._state["failure"])
             answer = AssistantChat(text, turn=self._state["turn"], step=self._state["step"], party=self._session.party, stopped=stopped)
-            route_response(answer, self._session.log, ended=self._state["ended"])
+            emit(self._session.log, answer)
 
     def _end_stream(self) -> None:
         if self._stream is not None:

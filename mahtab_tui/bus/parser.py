@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
 from mahtab_tui.bus.fences import python_fences
-from mahtab_tui.bus.records import AssistantChat, emit
 from mahtab_tui.bus.splitter import AnswerSplitter, Kind
 
 
@@ -53,12 +51,6 @@ def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ())
     also: other names that a fence of Python may have.
     """
     return ParsedResponse(tuple(part for part in _parts(text, also) if part.text), ended)
-
-
-def route_response(answer: AssistantChat, log: logging.Logger, *, ended: bool = True) -> ParsedResponse:
-    """Log a whole answer and parse it."""
-    emit(log, answer)
-    return parse_response(answer.text, ended=ended)
 
 
 def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.text import Text
 
-_CONTROL = (
+CONTROL = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls
 )
-_SURROGATE = r"\ud800-\udfff"
-_UNSAFE = re.compile(f"[{_CONTROL}{_SURROGATE}]")
-_SURROGATES = re.compile(f"[{_SURROGATE}]")
+SURROGATE = r"\ud800-\udfff"
+_UNSAFE = re.compile(f"[{CONTROL}{SURROGATE}]")
+_SURROGATES = re.compile(f"[{SURROGATE}]")
 _REMOVED = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI, even unterminated
     r"|\x1b\][^\x1b\x07\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; if unterminated, up to the end of its line
     r"|\x1b[PX^_](?:[^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)|[^\x1b\x07\x9c\n]*)"  # DCS, SOS, PM, APC: pictures have several lines
     r"|\x1b[ -/]*[0-~]?"  # the other escapes, and a lone one
     # The 8-bit introducers are removed as single characters: in UTF-8 they are remains of wrongly decoded text, not sequences.
-    f"|[{_CONTROL}]"
+    f"|[{CONTROL}]"
 )
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 

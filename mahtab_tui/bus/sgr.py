@@ -56,7 +56,7 @@ def after(graphic: Graphic, parameters: str) -> Graphic:
         if code in (38, 48):
             if not more:
                 more = [group[0] for group in codes[place : place + 4]]
-                place += _used(more)
+                place += {5: 2, 2: 4}.get(more[0], 1) if more else 0  # how many of them belong to it
             elif len(more) > 4:  # 38:2:SPACE:R:G:B: ignore the colour space
                 more = [more[0], *more[2:5]]
             name = "foreground" if code == 38 else "background"
@@ -90,11 +90,6 @@ def _simple(graphic: Graphic, code: int) -> Graphic:
         if code == base + 9:
             return _with(graphic, name, None)
     return graphic
-
-
-def _used(more: list[int]) -> int:
-    """Return how many of the codes after 38 or 48 belong to it."""
-    return {5: 2, 2: 4}.get(more[0], 1) if more else 0
 
 
 def _extended(more: list[int], before: Colour) -> Colour:

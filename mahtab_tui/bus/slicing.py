@@ -26,14 +26,6 @@ class Step(NamedTuple):
         return any(self.changes.get(name) in _MADE for name in names)
 
 
-class _Read(NamedTuple):
-    """The names that code reads."""
-
-    names: set[str]
-    later: set[str]
-    """Those of `names` in functions and classes, which may read them whenever they are called."""
-
-
 def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool] = lambda name: True) -> list[Step]:
     """Return the cells that made a variable what it is, and those that made what they read, in order; empty if no cell made it.
 
@@ -56,21 +48,24 @@ def _chosen(name: str, always: set[str], steps: Sequence[Step], follow: Callable
         if not step.makes(wanted | always):
             continue
         chosen.append(step)
-        read = _read(step.code)
+        names, names_later = _read(step.code)
         anew = {name for name, change in step.changes.items() if change in _ANEW}
-        wanted = (wanted - anew) | set(filter(follow, read.names))
-        later |= set(filter(follow, read.later))
+        wanted = (wanted - anew) | set(filter(follow, names))
+        later |= set(filter(follow, names_later))
     return chosen[::-1], later
 
 
-def _read(code: str) -> _Read:
-    """Return the names that code reads; of code that is not plain Python, all words."""
+def _read(code: str) -> tuple[set[str], set[str]]:
+    """Return the names that code reads, and those of them in functions and classes, which may read them whenever they are called.
+
+    Of code that is not plain Python, all words.
+    """
     tree = parsed(code)
     if tree is None:
         words = set(_WORD.findall(code))
-        return _Read(words, words)
+        return words, words
     bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)]
-    return _Read(_names(tree), {name for body in bodies for name in _names(body)})
+    return _names(tree), {name for body in bodies for name in _names(body)}
 
 
 def _names(tree: ast.AST) -> set[str]:

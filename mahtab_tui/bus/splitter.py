@@ -15,8 +15,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.fence_lines import OpenFence, may_close, may_open, opening
-from mahtab_tui.bus.fences import MOST_PASSED, in_docstring
+from mahtab_tui.bus.fences import MOST_PASSED, OpenFence, in_docstring, may_close, may_open, opening
 
 Kind = Literal["chat", "code", "thought"]
 

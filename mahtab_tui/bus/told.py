@@ -11,13 +11,10 @@ import re
 
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.overwrite import LINE_END, MOVES, collapse
+from mahtab_tui.bus.sanitize import CONTROL, SURROGATE
 
-_CONTROL = (
-    r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
-    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional
-    r"\ud800-\udfff"
-    r"\U000e0000-\U000e0fff"  # tag characters and more variation selectors, which can encode a whole text
-)
+_CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
+"""Tag characters and more variation selectors, too, which can encode a whole text."""
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
 _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-_REASONS = ("stop_reason", "finish_reason", "done_reason")
+REASONS = ("stop_reason", "finish_reason", "done_reason")
 """Fields in which providers say why an answer ended."""
 _CUT = ("max_tokens", "length", "MAX_TOKENS")
 _REFUSED = ("refusal", "content_filter")
@@ -29,12 +29,12 @@ def encodable(text: str) -> str:
 
 def is_cut(metadata: Mapping[str, Any]) -> bool:
     """Tell from its response metadata whether an answer reached the model's token limit."""
-    return any(metadata.get(reason) in _CUT for reason in _REASONS)
+    return any(metadata.get(reason) in _CUT for reason in REASONS)
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:
     """Tell from its response metadata whether the service's safeguards ended an answer; `REFUSED` is the message for the user."""
-    return any(metadata.get(reason) in _REFUSED for reason in _REASONS)
+    return any(metadata.get(reason) in _REFUSED for reason in REASONS)
 
 
 def has_restarted(metadata: Mapping[str, Any]) -> bool:

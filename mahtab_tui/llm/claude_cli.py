@@ -182,8 +182,7 @@ class ChatClaudeCLI(BaseChatModel):
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
-        process = ClaudeProcess(system, model=self.model, effort=self.effort, folder=folder, env=env)
-        conversation = ClaudeConversation(process)
+        conversation = ClaudeConversation(ClaudeProcess(system, model=self.model, effort=self.effort, folder=folder, env=env))
         self._conversations.append(conversation)
         return conversation
 
@@ -227,7 +226,9 @@ class ChatClaudeCLI(BaseChatModel):
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said.text))
                 else:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said))
-            self._tell_billing(turn.key_source)
+            if turn.key_source not in ("", "none"):
+                text = f"Answers are billed to a key, not to a subscription (apiKeySource: {turn.key_source})."
+                self._tell(ClaudeNotice("info", text, "billing"))
             if self._stopped.is_set():
                 if not stopping:
                     process.interrupt()
@@ -267,7 +268,3 @@ class ChatClaudeCLI(BaseChatModel):
             self._told_once.add(notice.once)
         if self.on_notice is not None:
             self.on_notice(notice.level, notice.text)
-
-    def _tell_billing(self, source: str) -> None:
-        if source and source != "none":
-            self._tell(ClaudeNotice("info", f"Answers are billed to a key, not to a subscription (apiKeySource: {source}).", "billing"))

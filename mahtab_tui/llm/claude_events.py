@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ _LIMITS = {
     "seven_day_opus": "weekly Opus",
     "seven_day_sonnet": "weekly Sonnet",
 }
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+_COUNTS_OF_MODELS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
 _COMPACTED = "`claude` has replaced the beginning of this conversation by its own summary, so the model may have forgotten details."
 
 
@@ -123,7 +125,7 @@ class ClaudeTurn:
         stream events               lack what was not streamed
         """
         sums = TokenCounts(*(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True)))
-        told = _usage(_mapping(self._result.get("usage")))
+        told = _usage(self._result.get("usage"))
         streamed = _each(sum, self._streamed_usage, self._message_usage)
         return _each(max, sums, told, streamed)
 
@@ -176,14 +178,14 @@ class ClaudeTurn:
         elif kind == "message_delta":
             self.stop_reason = delta.get("stop_reason") or self.stop_reason
             self._cut = delta.get("stop_reason") == "max_tokens"
-            self._message_usage = _each(max, self._message_usage, _usage(_mapping(event.get("usage"))))
+            self._message_usage = _each(max, self._message_usage, _usage(event.get("usage")))
             if delta.get("stop_reason") != "refusal":
                 self._standing = (len(self.streamed), len(self._whole))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
         """Start the turn's next message. The last one counts only if it ended normally: the CLI repeats a broken stream and replaces a refused message."""
         self._streamed_usage = _each(sum, self._streamed_usage, self._message_usage)
-        self._message_usage = _usage(_mapping(message.get("usage")))
+        self._message_usage = _usage(message.get("usage"))
         streamed, whole = self._standing
         del self._whole[whole:]
         if len(self.streamed) > streamed:
@@ -223,7 +225,7 @@ class ClaudeTurn:
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
-        sums = [_camel_usage(_mapping(used)) for used in _mapping(event.get("modelUsage")).values()]
+        sums = [_usage(used, _COUNTS_OF_MODELS) for used in _mapping(event.get("modelUsage")).values()]
         usage = _each(max, self._before.usage, _each(sum, *sums)) if sums else self._before.usage
         self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
@@ -260,20 +262,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _usage(usage: Mapping[str, Any]) -> TokenCounts:
+def _usage(usage: Any, names: Sequence[str] = _COUNTS) -> TokenCounts:
     """Read the counts of a message or a result."""
-    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-    return TokenCounts(*(_count(usage.get(name)) for name in names))
-
-
-def _camel_usage(usage: Mapping[str, Any]) -> TokenCounts:
-    """Read the counts of one model in a result."""
-    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-    return TokenCounts(*(_count(usage.get(name)) for name in names))
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    counts = (_mapping(usage).get(name) for name in names)
+    return TokenCounts(*(count if isinstance(count, int) else 0 for count in counts))
 
 
 def _each(fold: Callable[[Iterable[int]], int], *usages: TokenCounts) -> TokenCounts:

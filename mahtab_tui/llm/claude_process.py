@@ -101,8 +101,9 @@ class ClaudeProcess:
 
     def ask(self, text: str) -> None:
         """Send a question on a thread, so that neither side can block the other."""
-        while self._next_stale() is not None:
-            pass
+        with contextlib.suppress(queue.Empty):
+            while self.next_event(0) is not None:  # what is left of the last turn, such as an answer to a control request
+                pass
         message = {"type": "user", "message": {"role": "user", "content": text}, "client_composed": True}
         threading.Thread(target=self._write, args=(message,), name="claude-write", daemon=True).start()
 
@@ -140,16 +141,6 @@ class ClaudeProcess:
         self._finalizer()
         for thread in self._threads:
             thread.join(REACTION)
-
-    def _next_stale(self) -> dict[str, Any] | None:
-        """Take an event that is left from the last turn, such as an answer to a control request."""
-        try:
-            event = self._lines.get_nowait()
-        except queue.Empty:
-            return None
-        if event is None:
-            self._lines.put(None)
-        return event
 
     def _write(self, message: Mapping[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.base import ModelError
@@ -15,7 +15,7 @@ from mahtab_tui.llm.chunks import text_of
 from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
 from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, DemoAnswer, plan, repair
 from mahtab_tui.llm.demo_search import WHO, search_answer
-from mahtab_tui.llm.scripted import ScriptedChatModel
+from mahtab_tui.llm.scripted import ScriptedChatModel, usage_chunk
 
 TOKENS_PER_SECOND = 80.0
 SEARCH_TOKENS_PER_SECOND = 600.0
@@ -35,14 +35,7 @@ class ChatDemo(ScriptedChatModel):
         found = search_answer(messages)
         text = answer(messages) if found is None else found
         yield from self.speak(text, TOKENS_PER_SECOND if found is None else SEARCH_TOKENS_PER_SECOND)
-        read, said = sum(len(text_of(message)) for message in messages) // 4, len(text) // 4
-        yield ChatGenerationChunk(
-            message=AIMessageChunk(
-                content="",
-                usage_metadata={"input_tokens": read, "output_tokens": said, "total_tokens": read + said},
-                response_metadata={"cost_usd": 0.0, "model_name": "demo"},
-            )
-        )
+        yield usage_chunk("demo", sum(len(text_of(message)) for message in messages) // 4, len(text) // 4, 0.0)
 
 
 def answer(messages: list[BaseMessage]) -> str:

@@ -17,13 +17,13 @@ from langchain_core.runnables import Runnable
 from pydantic import ConfigDict, SecretStr
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chunks import REASONS
 from mahtab_tui.llm.failures import explained
 
 _SIGN = 0.1
 """Seconds of silence before an empty chunk is yielded, so that the reader can stop."""
 _STARTING = threading.Lock()
 """Prevents two first answers from starting two loops."""
-_REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
 class ChatRemote(BaseChatModel):
@@ -78,7 +78,7 @@ class ChatRemote(BaseChatModel):
                     break
                 if isinstance(chunk, Exception):
                     raise explained(chunk, key=self.key, secret=self.secret.get_secret_value(), timeout=self.timeout)
-                ended = ended or getattr(chunk, "usage_metadata", None) is not None or any(chunk.response_metadata.get(reason) for reason in _REASONS)
+                ended = ended or getattr(chunk, "usage_metadata", None) is not None or any(chunk.response_metadata.get(reason) for reason in REASONS)
                 if chunk.response_metadata.get("finish_reason") == "error":
                     raise ModelError("The service ended the answer with an error.")
                 yield ChatGenerationChunk(message=chunk)

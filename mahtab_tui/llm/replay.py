@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import PrivateAttr
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import text_of
 from mahtab_tui.llm.replay_file import ReplayLine, read_replay
-from mahtab_tui.llm.scripted import ScriptedChatModel
+from mahtab_tui.llm.scripted import ScriptedChatModel, usage_chunk
 
 
 class ChatReplay(ScriptedChatModel):
@@ -46,18 +46,7 @@ class ChatReplay(ScriptedChatModel):
         if line.error:
             raise ModelError(line.error)
         yield from self.speak(line.text, line.tokens_per_second)
-        usage = line.usage
-        yield ChatGenerationChunk(
-            message=AIMessageChunk(
-                content="",
-                usage_metadata={
-                    "input_tokens": usage.input_tokens,
-                    "output_tokens": usage.output_tokens,
-                    "total_tokens": usage.input_tokens + usage.output_tokens,
-                },
-                response_metadata={"cost_usd": usage.cost, "model_name": "replay"},
-            )
-        )
+        yield usage_chunk("replay", line.usage.input_tokens, line.usage.output_tokens, line.usage.cost)
 
     def _next(self, message: str) -> ReplayLine:
         with self._lock:

@@ -8,16 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import PrivateAttr
 
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
-
-
-def tokens(text: str) -> list[str]:
-    """Split a text into small pieces; joined, they are the text again."""
-    return _TOKENS.findall(text)
+"""Small pieces of a text; joined, they are the text again."""
 
 
 class ScriptedChatModel(BaseChatModel):
@@ -44,14 +41,20 @@ class ScriptedChatModel(BaseChatModel):
     def speak(self, text: str, tokens_per_second: float | None) -> Iterator[ChatGenerationChunk]:
         """Yield the text as chunks at a pace (None: at once), until stopped."""
         self._stopped.clear()
-        for token in tokens(text):
+        for token in _TOKENS.findall(text):
             if tokens_per_second is not None and self._stopped.wait(1 / tokens_per_second):
                 return
             yield ChatGenerationChunk(message=AIMessageChunk(content=token))
 
     def _generate(self, messages: Sequence[BaseMessage], stop: object = None, run_manager: object = None, **kwargs: object) -> ChatResult:
-        chunks = list(self._stream(list(messages)))
-        whole = chunks[0]
-        for chunk in chunks[1:]:
-            whole += chunk
-        return ChatResult(generations=[ChatGeneration(message=whole.message)])
+        return generate_from_stream(self._stream(list(messages)))
+
+
+def usage_chunk(model: str, read: int, written: int, cost: float | None) -> ChatGenerationChunk:
+    """Return the chunk with which an answer ends: the tokens that were read and written, and US dollars."""
+    message = AIMessageChunk(
+        content="",
+        usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
+        response_metadata={"cost_usd": cost, "model_name": model},
+    )
+    return ChatGenerationChunk(message=message)

@@ -41,7 +41,7 @@ def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
 
 
 def room_of(llm: BaseChatModel) -> int:
-    """Return how many tokens may be sent to a model, without its answer, as its package or the tables of genai-prices tell."""
+    """Return how many tokens may be sent to a model, without its answer."""
     window = window_of(llm) or _UNKNOWN_WINDOW
     return window - min(_ANSWER_ROOM, window // 4)
 
@@ -49,7 +49,11 @@ def room_of(llm: BaseChatModel) -> int:
 def window_of(llm: BaseChatModel) -> int | None:
     """Return how many tokens a model can read, as its package or the tables of genai-prices tell; None if unknown."""
     told = getattr(llm, "window", None)
-    return told if isinstance(told, int) else known_window(llm)
+    if isinstance(told, int):
+        return told
+    provider = priced_as(llm)
+    found = None if provider == LOCAL else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
+    return None if found is None else found.model.context_window
 
 
 def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> Usage | None:
@@ -140,13 +144,6 @@ def price(
         cache_write_tokens=cache_creation_tokens,
     )
     return None if found is None else float(found.total_price)
-
-
-def known_window(llm: BaseChatModel) -> int | None:
-    """Return a model's context window in tokens, by genai-prices; None if unknown."""
-    provider = priced_as(llm)
-    found = None if provider == LOCAL else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
-    return None if found is None else found.model.context_window
 
 
 def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:

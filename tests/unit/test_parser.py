@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import ast
-import logging
 import warnings
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.fences import in_docstring, is_python
-from mahtab_tui.bus.handlers import DisplayHandler
-from mahtab_tui.bus.parser import parse_response, route_response
-from mahtab_tui.bus.records import AssistantChat
-from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.bus.parser import parse_response
 
 DOCSTRING = '''def f():
     """Say it.
@@ -231,17 +226,3 @@ def test_any_text_is_an_answer(text: str, ended: bool) -> None:
 )
 def test_long_hostile_answers_are_parsed(text: str) -> None:
     parse_response(text)
-
-
-def test_an_answer_is_logged_once_and_whole() -> None:
-    log, _ = setup_logging()
-    display = DisplayHandler()
-    log.addHandler(display)
-    text = "a\n```python\nx\n```"
-    parsed = route_response(AssistantChat(text, turn=2, step=0), log)
-    close_logging(log)
-    assert isinstance(log, logging.Logger)
-    assert parsed == parse_response(text)
-    assert [(record.tag, record.text, record.attrs) for record in display.take()] == [
-        (tags.ASSISTANT_CHAT, text, {"turn": 2, "step": 0, "stopped": False})
-    ]

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import is_priced, known_window, price, told_usage, usd_per_token
+from mahtab_tui.llm.usage import is_priced, price, told_usage, usd_per_token, window_of
 
 
 def test_nothing_told_is_nothing() -> None:
@@ -61,11 +61,11 @@ def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
 def test_what_the_tables_know_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     known, unknown = get_llm("openai:gpt-4o"), get_llm("openai:our-own")
-    assert known_window(known) == 128_000
+    assert window_of(known) == window_of(known.model_copy(update={"window": None})) == 128_000
     read, written = usd_per_token(known)
     assert read == pytest.approx((price("openai", "gpt-4o", 1_000, 0) or 0) / 1_000)
     assert 0 < read < written
-    assert (known_window(unknown), known_window(ChatDemo())) == (None, None)
+    assert (window_of(unknown), window_of(ChatDemo())) == (None, None)
     assert 0 < usd_per_token(unknown)[0] < usd_per_token(unknown)[1], "a dear model's, for estimates"
     tells = get_llm("claude:our-own")
     assert [is_priced(llm) for llm in (known, unknown, ChatDemo(), tells)] == [True, False, True, True]

@@ -14,8 +14,8 @@ Frame = tuple[str, int, str, int]
 """File, line, function and row, as `kernel.values.TracebackFrame` has them."""
 
 
-class ReplIn(Record):
-    """A cell starts. Text: its code."""
+class OfCell(Record):
+    """What a record says of a cell."""
 
     cell: int | None = None
     party: Word | None = None
@@ -31,6 +31,10 @@ class ReplIn(Record):
     """The notebook's cell that runs."""
 
 
+class ReplIn(OfCell):
+    """A cell starts. Text: its code."""
+
+
 class UserReplIn(ReplIn, tag=tags.USER_REPL_IN, in_prompt=True):
     """The user's code."""
 
@@ -39,18 +43,9 @@ class AssistantReplIn(ReplIn, tag=tags.ASSISTANT_REPL_IN, in_prompt=True):
     """Code of the model or an agent."""
 
 
-class ReplOut(Record):
+class ReplOut(OfCell):
     """A cell has ended. Text: its whole output; with `late`, output that came afterwards."""
 
-    cell: int | None = None
-    party: Word | None = None
-    """This and the next six fields: as in `ReplIn`."""
-    turn: int | None = None
-    step: int | None = None
-    block: int | None = None
-    guest: int | None = None
-    call: Word | None = None
-    place: int | None = None
     status: Word | None = None
     """A `kernel.values.Status` value; None for late output."""
     duration: float | None = None
