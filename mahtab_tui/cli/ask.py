@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from mahtab_tui.bus import codec, records
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.records import Record, emit, record_of
+from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
@@ -76,10 +76,10 @@ def _for_stderr(record: Record) -> str:
 class Approver(logging.Handler):
     """Answers approvals: asks at the terminal, or refuses if there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
-        self.session: Session | None = None
         self.refused = False
+        self._session = session
         self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -89,17 +89,12 @@ class Approver(logging.Handler):
             threading.Thread(target=self._answer, args=(value,), daemon=True).start()
 
     def _answer(self, record: records.Approval) -> None:
-        assert self.session is not None
         decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
-        self.session.decide(record.request, decision)
+        self._session.decide(record.request, decision)
 
     def _refuse(self, code: str) -> Decision:
-        assert self.session is not None
         self.refused = True
-        emit(
-            self.session.log,
-            records.Notice(f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}", level="warning"),
-        )
+        self._session.notice(f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}", "warning")
         return Decision("skip", reason=_REFUSAL)
 
     def _ask(self, code: str) -> Decision:
@@ -111,9 +106,7 @@ class Approver(logging.Handler):
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
     """Ask, print the answer, and return the exit code."""
     session = Session(settings, process_kernel(settings), NoFace())
-    approver = Approver()
-    approver.session = session
-    printer = RecordPrinter(as_json=as_json)
+    approver, printer = Approver(session), RecordPrinter(as_json=as_json)
     session.log.addHandler(printer)
     session.log.addHandler(approver)
     if settings.approval == "review":
@@ -167,16 +160,11 @@ def _print_answer(answer: str) -> None:
 
 def _load_stdin(session: Session) -> bool:
     """Load what is piped in as `stdin_text`."""
-    if sys.stdin.isatty():
-        return True
-    data = sys.stdin.buffer.read()
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
     if not data:
         return True
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.write(data)
         file.flush()
-        return _run(session, f"stdin_text = open({file.name!r}, encoding='utf-8', errors='replace').read()")
-
-
-def _run(session: Session, code: str) -> bool:
-    return session.cells.run(code).status is Status.OK
+        code = f"stdin_text = open({file.name!r}, encoding='utf-8', errors='replace').read()"
+        return session.cells.run(code).status is Status.OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mahtab_tui.cli.printing import say
+from mahtab_tui.cli.printing import say, warn
 from mahtab_tui.kernel.worker.logged import SearchFailed
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model, get_llm
@@ -40,7 +40,7 @@ def run_tasks(settings: Settings, kinds: Sequence[str], sizes: Sequence[float], 
                 scores.append(score(task, search, (SearchFailed,)))
                 say(row(task, megabytes, scores[-1]))
     except (ModelError, SandboxError) as error:
-        say(f"mahtab-tui: {error}", err=True)
+        warn(str(error))
         return FAILED
     except KeyboardInterrupt:
         _end(scores)

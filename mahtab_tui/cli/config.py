@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mahtab_tui.cli.options import Given, given_by
-from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.cli.options import Given, given_by, warn_of_held_back
+from mahtab_tui.cli.printing import fail, fail_on, say, warn
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
 
 config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
@@ -26,16 +26,14 @@ def config(context: typer.Context, given: Given = None) -> None:
     from mahtab_tui.llm.providers import default_model
     from mahtab_tui.settings.values import NOT_SET, SettingEntry, entries
 
-    try:
+    with fail_on(SettingsError):
         settings = load_settings(**given_by(given))
         rows = entries(settings)
-    except SettingsError as error:
-        fail(str(error))
     rows = [row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in (SettingEntry._fields.index("key"), SettingEntry._fields.index("value"))]
     for row in rows:
         say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
-    _tell_held_back(settings)
+    warn_of_held_back(settings)
 
 
 @config_app.command("set")
@@ -49,16 +47,12 @@ def set_(
     from mahtab_tui.settings.writing import set_value
     from mahtab_tui.tui.screens.settings.checks import check
 
-    try:
+    with fail_on(SettingsError):
         new = written(key, value)
         check(key, value, _provider())
-    except SettingsError as error:
-        fail(str(error))
     path = _file(project)
-    try:
+    with fail_on(SettingsError, code=1):
         set_value(path, key, new)
-    except SettingsError as error:
-        fail(str(error), 1)
     say(f"Written to {path}.")
     _tell_of_winner(key, path)
 
@@ -69,10 +63,8 @@ def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a t
     from mahtab_tui.settings.writing import unset as take_out
 
     path = _file(project)
-    try:
+    with fail_on(SettingsError, code=1):
         was_there = take_out(path, key)
-    except SettingsError as error:
-        fail(str(error), 1)
     if not was_there:
         fail(f"{path} does not set {key}.")
     say(f"{key} is no longer in {path}.")
@@ -87,26 +79,23 @@ def edit(project: Project = False) -> None:
     from mahtab_tui.tui.external_editor import editor_command
 
     path = _file(project)
-    try:
+    with fail_on(RuntimeError, code=1):
         command = editor_command()
-    except RuntimeError as error:
-        fail(str(error), 1)
     try:
-        if not path.exists():
-            write_text(path, template())
+        with fail_on(SettingsError, code=1):
+            if not path.exists():
+                write_text(path, template())
         code = subprocess.run([*command, str(path)], check=False).returncode
-    except SettingsError as error:
-        fail(str(error), 1)
     except OSError as error:
         fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
     found = problems(path)
     if project and not found:
         try:
-            _tell_held_back(load_settings())
+            warn_of_held_back(load_settings())
         except SettingsError as error:  # of another file
-            say(f"mahtab-tui: {error}", err=True)
+            warn(str(error))
     for problem in found:
-        say(f"mahtab-tui: {problem}", err=True)
+        warn(problem)
     if found:
         raise typer.Exit(2)
     if code:
@@ -124,10 +113,8 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     from mahtab_tui.settings.sources import all_held_back, project_folder
     from mahtab_tui.settings.writing import allow
 
-    try:
+    with fail_on(SettingsError):
         found = all_held_back(Settings)
-    except SettingsError as error:
-        fail(str(error))
     instructions = find(project_folder()).held_back
     if not found and not instructions:
         say("This project's files set nothing that must be trusted first.")
@@ -140,28 +127,22 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
             say(f"{file.path}: instructions for the model, from {part.name}:\n{told(part.text)}")
     if not yes:
         typer.confirm("Trust these values and instructions?" if instructions else "Trust these values?", abort=True)
-    try:
+    with fail_on(SettingsError, code=1):
         for each in found:
             allow(each.path, each.values)
         for file in instructions:
             allow(file.path, file.value)
-    except SettingsError as error:
-        fail(str(error), 1)
     say("Trusted. What changes must be trusted again.")
 
 
 def _in_full(key: str, value: Any) -> str:
     """Return a value with its invisible characters escaped and its secrets masked."""
-    from mahtab_tui.settings.values import MASK, is_secret, shown
+    from mahtab_tui.settings.mcp_servers import MASK
+    from mahtab_tui.settings.values import is_secret, shown
 
     if is_secret(key):
         return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
     return shown(repr(value))
-
-
-def _tell_held_back(settings: Settings) -> None:
-    for sentence in settings.held_back:
-        say(f"mahtab-tui: {sentence}", err=True)
 
 
 def _provider() -> str | None:
@@ -181,8 +162,8 @@ def _tell_of_winner(key: str, path: Path) -> None:
         settings = load_settings()
         place = settings.place_of(key)
     except SettingsError as error:
-        say(f"mahtab-tui: {error}", err=True)
+        warn(str(error))
         return
     if place.file != path:
         say(f"It has no effect: {place.text} is stronger.", err=True)
-    _tell_held_back(settings)
+    warn_of_held_back(settings)

@@ -8,7 +8,8 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,12 @@ from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
-from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings, resource_folder
+from mahtab_tui.settings.mcp_servers import McpServer
+from mahtab_tui.settings.model import Settings, SettingsError, config_files, home_folder, load_settings, resource_folder
 from mahtab_tui.store.namespaces import kept_bytes
 from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to, traces_have_content, unsupported_protocol
 
 _WIDTH = 12
-
 _ROOM = 10
 """MiB below which a disk counts as full."""
 
@@ -39,26 +40,36 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 def report() -> Iterator[str]:
     """Yield a line for each check, with advice if something is missing."""
+    settings, problem = _settings()
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _system()
-    yield _kernel()
-    yield _undo()
-    yield _variables()
-    yield _environments()
+    yield _line("kernel", "none", problem) if settings is None else _kernel(settings)
+    yield _undo(settings)
+    yield _variables(settings)
+    yield _environments(settings)
     yield _sandbox()
     yield _claude()
     if executable := shutil.which("claude"):
-        yield _login(executable)
+        yield _login(executable, use_api_key=settings is not None and settings.claude_api_key)
     if variable := sent_to_langsmith():
         yield _line("langsmith", f"gets every prompt and answer ({variable}=true)", f"Without {variable}, or with --no-store, it gets none.")
     if traces_go_to():
         yield _traces()
     yield _ripgrep()
     yield _terminal()
-    yield _config()
-    yield from _servers()
+    yield _config(settings, problem)
+    if settings is not None:
+        yield from _servers(settings.mcp)
     yield _home()
+
+
+def _settings() -> tuple[Settings | None, str]:
+    """Return the settings; or None and why they cannot be used, which is said on the lines of the kernel and the configuration."""
+    try:
+        return load_settings(), ""
+    except SettingsError as error:
+        return None, str(error)
 
 
 def _system() -> str:
@@ -67,22 +78,20 @@ def _system() -> str:
     return _line("system", f"{platform.system()} {platform.release()}")
 
 
-def _kernel() -> str:
+def _kernel(settings: Settings) -> str:
     try:
-        executable = find_interpreter(load_settings().python)
+        executable = find_interpreter(settings.python)
         command = [executable, "-I", "-c", "import platform; print(platform.python_version())"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    except (KernelError, SettingsError) as error:
+    except KernelError as error:
         return _line("kernel", "none", str(error))
     except (OSError, subprocess.SubprocessError) as error:
         return _line("kernel", executable, f"No answer: {error}.")
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
 
 
-def _undo() -> str:
-    try:
-        settings = load_settings()
-    except SettingsError:  # the line about the settings reports it
+def _undo(settings: Settings | None) -> str:
+    if settings is None:
         return _line("undo", "not known")
     if not settings.undo_steps:
         return _line("undo", "off (undo_steps is 0)")
@@ -91,11 +100,8 @@ def _undo() -> str:
     return _line("undo", found, "" if sys.platform == "linux" else only_names)
 
 
-def _variables() -> str:
-    """Report whether the variables of sessions are saved, and how much is."""
-    try:
-        settings = load_settings()
-    except SettingsError:  # the line about the settings reports it
+def _variables(settings: Settings | None) -> str:
+    if settings is None:
         return _line("variables", "not known")
     saved = f"{kept_bytes() / 2**20:,.0f} MB saved of all sessions"
     if not settings.keep_namespace:
@@ -104,12 +110,13 @@ def _variables() -> str:
     return _line("variables", found, "" if sys.platform == "linux" else "This system cannot fork the kernel safely: nothing is saved.")
 
 
-def _environments() -> str:
+def _environments(settings: Settings | None) -> str:
     """List other environments for the kernel, from files alone; no interpreter is started."""
-    try:
-        found = found_environments(Path.cwd(), find_interpreter(load_settings().python))
-    except (KernelError, SettingsError):  # the line about the kernel reports it
-        found = found_environments(Path.cwd(), "")
+    used = ""
+    if settings is not None:
+        with suppress(KernelError):  # the line about the kernel reports it
+            used = find_interpreter(settings.python)
+    found = found_environments(Path.cwd(), used)
     if not found:
         return _line("others", "no other environment found (.venv, venv, the shell's, conda's)")
     listed = ", ".join(f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}" for each in found)
@@ -149,9 +156,8 @@ class _RefusingHost:
 
 
 def _claude() -> str:
-    executable = shutil.which("claude")
     advice = "To use Claude, install Claude Code and run `claude` once to log in. Until then the offline `demo` model answers, by rules."
-    if executable is None:
+    if (executable := shutil.which("claude")) is None:
         return _line("claude", "not on the PATH", advice)
     try:
         answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=20, check=False)
@@ -162,12 +168,7 @@ def _claude() -> str:
     return _line("claude", f"{answer.stdout.strip()}, {executable}")
 
 
-def _login(executable: str) -> str:
-    """Report whether `claude` is logged in."""
-    try:
-        use_api_key = load_settings().claude_api_key
-    except SettingsError:  # the line about the configuration reports it
-        use_api_key = False
+def _login(executable: str, *, use_api_key: bool) -> str:
     hint = login_hint(use_api_key=use_api_key)
     try:
         status = login_status(executable, use_api_key=use_api_key)
@@ -181,7 +182,6 @@ def _login(executable: str) -> str:
 
 
 def _traces() -> str:
-    """Report where OpenTelemetry's variables have traces sent."""
     found = f"go to {visible(traces_go_to())}, {'with questions, answers, code and outputs' if traces_have_content() else 'without texts'}"
     if protocol := unsupported_protocol():
         return _line("traces", found, f"{visible(protocol)} is not supported. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.")
@@ -198,8 +198,7 @@ def _has_module(name: str) -> bool:
 
 
 def _ripgrep() -> str:
-    executable = shutil.which("rg")
-    if executable is None:
+    if (executable := shutil.which("rg")) is None:
         return _line("ripgrep", "not on the PATH", "search_code() works without it; with ripgrep it is faster.")
     return _line("ripgrep", executable)
 
@@ -224,22 +223,16 @@ def _pictures() -> str:
     return "half blocks"
 
 
-def _config() -> str:
-    files = [str(path) for path in config_files(Path.cwd()) if path.is_file()]
-    try:
-        settings = load_settings()
-    except SettingsError as error:
-        return _line("config", ", ".join(files), str(error))
-    found = f"{', '.join(files) or 'no file; defaults are used'}; model {settings.model or 'not set'}, approval {settings.approval}"
+def _config(settings: Settings | None, problem: str) -> str:
+    files = ", ".join(str(path) for path in config_files(Path.cwd()) if path.is_file())
+    if settings is None:
+        return _line("config", files, problem)
+    found = f"{files or 'no file; defaults are used'}; model {settings.model or 'not set'}, approval {settings.approval}"
     return _line("config", found, " ".join(settings.held_back))
 
 
-def _servers() -> Iterator[str]:
+def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
     """List the MCP servers; none is started."""
-    try:
-        servers = load_settings().mcp
-    except SettingsError:  # the line about the settings reports it
-        return
     if servers and find_spec("mcp") is None:
         yield _line("mcp", f"{len(servers)} servers", "They need the package mcp: install mahtab-tui[mcp].")
     for name, server in servers.items():

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mahtab_tui.cli.printing import answer, fail, say
+from mahtab_tui.cli.printing import answer, fail, fail_on, say
 
 kernels_app = typer.Typer(help="Kernels on other machines: remove what was left there.", no_args_is_help=True)
 
@@ -27,13 +27,11 @@ def clean(
     from mahtab_tui.kernel.elsewhere.address import parse
     from mahtab_tui.kernel.elsewhere.transport import clean_up
 
-    try:
+    with fail_on(KernelError, code=1):
         place = parse(address)
         if not yes:
             typer.confirm(f"Remove mahtab-tui's files and the variables that it has saved on {one_line(place.label)}?", abort=True)
         kernels, removed = clean_up(place, answer)
-    except KernelError as error:
-        fail(str(error), 1)
     if kernels:
         run = "1 kernel runs" if kernels == 1 else f"{kernels} kernels run"
         fail(f"{run} there. Leave the sessions first, or end those that wait: mahtab-tui sessions stop ID.", 1)

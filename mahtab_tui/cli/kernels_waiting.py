@@ -9,7 +9,7 @@ from pathlib import Path
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.printing import answer, fail, say
+from mahtab_tui.cli.printing import answer, fail, say, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
 from mahtab_tui.kernel.elsewhere.stations import stop as stop_elsewhere
@@ -59,7 +59,7 @@ def _stop_elsewhere(kernel: Noted) -> None:
         stop_elsewhere(kernel, answer)
     except KernelError as error:
         kernel.forget()
-        say(f"mahtab-tui: {one_line(str(error))}", err=True)
+        warn(one_line(str(error)))
         fail(
             f"The kernel of session {kernel.session} is not looked for any more. It ends by itself when no cell has run for the time of keep_kernel.",
             1,

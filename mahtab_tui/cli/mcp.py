@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mahtab_tui.cli.options import Python
-from mahtab_tui.cli.printing import fail, need_folder, say
+from mahtab_tui.cli.printing import fail, fail_on, need_folder, say
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
 
@@ -31,10 +31,8 @@ def mcp(
     from mahtab_tui.mcp.server import ServerError, attachment, serve
 
     need_folder()
-    try:
+    with fail_on(ServerError):
         serve(python, project, attachment(attach, private))
-    except ServerError as error:
-        fail(str(error))
 
 
 @mcp_app.command("install")
@@ -50,10 +48,8 @@ def mcp_install(
     if only_print:
         typer.echo(configuration(client, command()), nl=False)
         return
-    try:
+    with fail_on(InstallError):
         say(f"Written to {install(client, Path.cwd())}.")
-    except InstallError as error:
-        fail(str(error))
 
 
 @mcp_app.command("plugin")
@@ -61,7 +57,5 @@ def mcp_plugin() -> None:
     """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
     from mahtab_tui.mcp.install import InstallError, write_plugin
 
-    try:
+    with fail_on(InstallError):
         typer.echo(write_plugin())
-    except InstallError as error:
-        fail(str(error))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.cli.printing import fail, fail_on, warn
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
@@ -44,6 +44,12 @@ def given_by(pairs: list[str] | None) -> dict[str, Any]:
         fail(f"--set {error}")
 
 
+def warn_of_held_back(settings: Settings) -> None:
+    """Say on stderr which settings are not used until the user trusts them."""
+    for sentence in settings.held_back:
+        warn(sentence)
+
+
 def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
     """Load the settings. Ends the command with a sentence if they are invalid or a model is not available. Warns of untrusted settings.
 
@@ -52,12 +58,9 @@ def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: lis
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
-    try:
+    with fail_on(SettingsError):
         settings = load_settings(**given_by(pairs) | {key: value for key, value in given.items() if value is not None})
-    except SettingsError as error:
-        fail(str(error))
-    for sentence in settings.held_back:
-        say(f"mahtab-tui: {sentence}", err=True)
+    warn_of_held_back(settings)
     for which in models:
         name = getattr(settings, which)
         try:

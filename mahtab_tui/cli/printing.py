@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import NoReturn
 
@@ -43,18 +45,32 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo(plain(text), err=err)
 
 
+def warn(sentence: str) -> None:
+    """Print a sentence on stderr."""
+    say(f"mahtab-tui: {sentence}", err=True)
+
+
 def need_folder() -> None:
     """Change to a folder above the current one if that has been deleted, and print a message about it."""
     from mahtab_tui.system.working_folder import leave_deleted_folder
 
     if moved := leave_deleted_folder():
-        say(f"mahtab-tui: {moved}", err=True)
+        warn(moved)
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
     """End the command with one sentence on stderr and an exit code."""
-    say(f"mahtab-tui: {sentence}", err=True)
+    warn(sentence)
     raise typer.Exit(code)
+
+
+@contextmanager
+def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
+    """End the command with the sentence of an error and an exit code if what is inside raises one of these."""
+    try:
+        yield
+    except errors as error:
+        fail(str(error), code)
 
 
 def answer(prompt: str, hidden: bool) -> str | None:

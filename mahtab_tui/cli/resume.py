@@ -11,7 +11,7 @@ import typer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.printing import answer, fail, say
+from mahtab_tui.cli.printing import answer, fail, fail_on, say, warn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.beginning import Waiting
 from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
@@ -45,7 +45,7 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> tup
         from mahtab_tui.tui.open import watch_session
 
         raise typer.Exit(watch_session(running))
-    say(f"mahtab-tui: The session {row.id} was not changed.", err=True)
+    warn(f"The session {row.id} was not changed.")
     raise typer.Exit(1)
 
 
@@ -69,10 +69,8 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[
             elsewhere = _attach_elsewhere(noted)
             if elsewhere is not None:
                 return Waiting(elsewhere=elsewhere), going_on(store, past, elsewhere.cell)
-    try:
+    with fail_on(StoreError, code=1):
         return Waiting(), with_last_outputs(store, past, Secrets(settings.secrets))
-    except StoreError as error:
-        fail(str(error), 1)
 
 
 def _attach_elsewhere(noted: Noted) -> Connected | None:
@@ -86,7 +84,7 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
         noted.forget()
         return None
     except KernelError as error:
-        say(f"mahtab-tui: {one_line(str(error))}", err=True)
+        warn(one_line(str(error)))
         fail(f"Try again later, or go on without that kernel: mahtab-tui sessions stop {noted.session}", 1)
 
 

@@ -49,7 +49,7 @@ class Progress:
     def fold(self, record: Record) -> None:
         """Fold an event."""
         if isinstance(record, Notice):
-            self._say(record.text)
+            self._write(plain(record.text), end="\n")
         else:
             with self._lock:
                 self._tree.fold(record)
@@ -71,9 +71,6 @@ class Progress:
         cost = "price unknown" if used.calls and used.unpriced == used.calls else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
         seconds = time.monotonic() - self._began
         return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
-
-    def _say(self, text: str) -> None:
-        self._write(plain(text), end="\n")
 
     def _write(self, text: str, end: str) -> None:
         _tell(f"\r\x1b[K{text}" if self._terminal else text, end)
@@ -132,7 +129,13 @@ def search_once(
     search: Search | None = None
     try:
         if log is not None:
-            kept = _start_log(log)
+            from mahtab_tui.search.log import Log
+
+            try:
+                kept = Log(log)
+            except OSError as error:
+                progress.fold(Notice(secrets.mask(f"mahtab-tui: {log} cannot be written: {error.strerror}.")))
+                return WRONG_ARGUMENTS
             takers.append(kept.write)
         search = Search(lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets)
         if as_json:
@@ -141,7 +144,7 @@ def search_once(
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (ContextError, ModelError, SandboxError, _LogError) as error:
+    except (ContextError, ModelError, SandboxError) as error:
         progress.fold(Notice(secrets.mask(f"mahtab-tui: {error}")))
         return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
     finally:
@@ -161,20 +164,6 @@ def search_once(
     if answer.state == "partial":
         _tell("mahtab-tui: the answer is partial: the search ended before it was complete.")
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
-
-
-class _LogError(Exception):
-    """The log cannot be written; the message is a sentence."""
-
-
-def _start_log(log: Path) -> Log:
-    """Start the log. Raises `_LogError`."""
-    from mahtab_tui.search.log import Log
-
-    try:
-        return Log(log)
-    except OSError as error:
-        raise _LogError(f"{log} cannot be written: {error.strerror}.") from None
 
 
 def _tell(text: str, end: str = "\n") -> None:

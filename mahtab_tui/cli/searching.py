@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mahtab_tui.cli.options import Given, Json, Model, checked_settings
-from mahtab_tui.cli.printing import fail
+from mahtab_tui.cli.printing import fail, fail_on
 
 
 def rlm(
@@ -105,9 +105,8 @@ def _replay(log: Path, speed: float | None) -> NoReturn:
     if speed is not None and not speed > 0:
         fail("--speed must be more than 0.")
     try:
-        code = replay_log(log, speed)
+        with fail_on(ValueError, NoTerminal):
+            code = replay_log(log, speed)
     except OSError as error:
         fail(f"{log} cannot be read: {error.strerror}.")
-    except (ValueError, NoTerminal) as error:
-        fail(str(error))
     raise typer.Exit(code)

@@ -1,20 +1,53 @@
-"""``mahtab-tui sessions`` lists the sessions and deletes one; ``mahtab-tui export`` writes one into a file."""
+"""``mahtab-tui sessions``, ``replay`` and ``export``: the saved sessions."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import checked_settings
-from mahtab_tui.cli.printing import fail, need_folder, say
+from mahtab_tui.cli.printing import fail, fail_on, need_folder, say
+
+if TYPE_CHECKING:
+    from mahtab_tui.store.sqlite import SessionRow
 
 sessions_app = typer.Typer(help="List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them.")
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there")]
 
 NEWEST = 50
 """Sessions that are printed unless more are wanted."""
+_CATCH_UP = 0.3
+"""Seconds for which a command reads sessions into the index at most, before it answers."""
+
+
+@contextmanager
+def _stored() -> Iterator[None]:
+    """End the command with a sentence and code 1 if a session cannot be found, read or written."""
+    from mahtab_tui.bus.storing import StoreError
+    from mahtab_tui.store.resume import NoSession
+
+    with fail_on(NoSession, StoreError, code=1):
+        yield
+
+
+@contextmanager
+def _file(path: Path | str, done: str) -> Iterator[None]:
+    """End the command with a sentence and code 1 if a file cannot be read or written."""
+    try:
+        yield
+    except FileExistsError:
+        fail(f"{one_line(str(path))} is there already. --force replaces it.", 1)
+    except OSError as error:
+        fail(f"{one_line(str(path))} cannot be {done}: {error.strerror}.", 1)
 
 
 @sessions_app.callback(invoke_without_command=True)
@@ -26,15 +59,12 @@ def list_all(
     """List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
-    from mahtab_tui.cli.found_sessions import saved_sessions
     from mahtab_tui.cli.kernels_waiting import kernels_that_wait
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 
     need_folder()
-    try:
+    with fail_on(SharingError):
         running = running_sessions()
-    except SharingError as error:
-        fail(str(error))
     if running:
         typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
     for session in running:
@@ -44,9 +74,41 @@ def list_all(
         say(line)
     if running or waiting:
         typer.echo("Saved:")
-
-    for line in saved_sessions(None if all_projects else Path.cwd(), limit):
+    for line in _saved(None if all_projects else Path.cwd(), limit):
         say(line)
+
+
+def _saved(project: Path | None, limit: int) -> Iterator[str]:
+    """Return a line for each saved session, the newest first, and one about those beyond the limit."""
+    from mahtab_tui.bus.storing import StoreError
+    from mahtab_tui.store.claim import held
+    from mahtab_tui.store.digest import catch_up
+    from mahtab_tui.store.resume import database
+    from mahtab_tui.store.sqlite import count_sessions, list_sessions
+
+    folder = None if project is None else str(project)
+    try:
+        catch_up(database(), _CATCH_UP)
+        rows = list_sessions(database(), folder, limit=limit)
+        count = count_sessions(database(), folder)
+    except StoreError as error:
+        yield str(error)
+        return
+    if not rows:
+        yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
+    open_now = held()
+    for row in rows:
+        holder = open_now.get(row.id)
+        yield _line(row) + ("" if holder is None else f"  (open: {holder.sentence_part()})")
+    if count > len(rows):
+        yield f"{count - len(rows):,} older ones are not listed: --limit {count} lists all."
+
+
+def _line(row: SessionRow) -> str:
+    from mahtab_tui.store.describing import cost, day, size
+
+    about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
+    return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
 
 
 @sessions_app.command()
@@ -56,47 +118,80 @@ def search(
     limit: Annotated[int, typer.Option(metavar="N", help="Print only the newest N", min=1)] = NEWEST,
 ) -> None:
     """Find sessions by what was said and run in them. Exit codes: 0 found, 1 nothing was found."""
-    from mahtab_tui.cli.found_sessions import print_hits
+    from mahtab_tui.store.digest import catch_up
+    from mahtab_tui.store.finding import find_sessions, wanted_words
+    from mahtab_tui.store.resume import database
 
     need_folder()
-    print_hits(" ".join(words), None if all_projects else Path.cwd(), limit)
+    typed = " ".join(words)
+    if not wanted_words(typed):
+        fail("A search needs a word: letters or digits.")
+    with _stored():
+        behind = catch_up(database(), _CATCH_UP)
+        found = find_sessions(database(), typed, None if all_projects else str(Path.cwd()), limit=limit)
+    for hit in found.hits:
+        say(_line(hit.session))
+        if hit.excerpt:
+            say(f"          {one_line(hit.excerpt)}")
+    if found.more:
+        say("There are more: add words, or give a larger --limit.")
+    if behind:
+        what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
+        say(f"{what} not in the index yet, so not all of what was said was searched. Search again later.")
+    if found.note:
+        say(found.note)
+    if not found.hits:
+        fail("Nothing was found." if all_projects else "Nothing was found in this folder's sessions. --all searches those of every folder.", 1)
 
 
 @sessions_app.command()
-def rename(
-    session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")],
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="What lists show of it")],
-) -> None:
+def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TITLE", help="What lists show of it")]) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
-    from mahtab_tui.cli.found_sessions import give_title
+    from mahtab_tui.store.digest import rename_session, title_of
+    from mahtab_tui.store.resume import database, find_session
 
-    give_title(session, title)
+    if not title_of(title):
+        fail("A title needs at least one letter.")
+    with _stored():
+        row = find_session(session, None)
+        rename_session(database(), row.id, title)
+    say(f"The session {row.id} is now called: {title_of(title)}")
 
 
 @sessions_app.command("export")
 def export_file(
-    session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")],
+    session: SessionId,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file; its name may end in .jsonl.gz")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there")] = False,
+    force: Force = False,
 ) -> None:
     """Write all of a session but its variables into one file, for import and replay. Exit codes: 0 written, 1 not written."""
-    from mahtab_tui.cli.found_sessions import write_file
+    from mahtab_tui.store.resume import database, find_session
+    from mahtab_tui.store.session_file import write_session
 
     need_folder()
-    write_file(session, output, over=force)
+    with _file(output, "written"), _stored():
+        say(write_session(database(), find_session(session, None), output, over=force))
 
 
 @sessions_app.command("import")
 def import_file(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that sessions export has written")]) -> None:
     """Make a saved session of a file, in this folder; nothing of it runs. Exit codes: 0 imported, 1 not imported."""
-    from mahtab_tui.cli.found_sessions import read_file
+    from mahtab_tui.store.importing import import_session
+    from mahtab_tui.store.resume import database
+    from mahtab_tui.store.session_file import BadSessionFile
 
     need_folder()
-    read_file(file)
+    with _file(file, "read"), _stored(), fail_on(BadSessionFile, code=1):
+        made = import_session(database(), file, str(Path.cwd()))
+    unknown = f" Left out: {made.unknown:,} that only a newer version of mahtab-tui knows." if made.unknown else ""
+    say(
+        f"Imported {made.records:,} record{'s' * (made.records != 1)} as the session {made.session}{f': {made.title}' if made.title else ''}.{unknown}"
+    )
+    say(f"mahtab-tui --resume {made.session} opens it; none of its variables came with it.")
 
 
 @sessions_app.command("stop")
-def stop_kernel(session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")]) -> None:
+def stop_kernel(session: SessionId) -> None:
     """End the kernel that waits for a session; the variables that were saved stay. Exit codes: 0 ended, 1 not ended."""
     from mahtab_tui.cli.kernels_waiting import stop
 
@@ -104,24 +199,16 @@ def stop_kernel(session: Annotated[str, typer.Argument(metavar="ID", help="The s
 
 
 @sessions_app.command("rm")
-def remove(
-    session: Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
-) -> None:
+def remove(session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False) -> None:
     """Delete a session for good: its conversation and its variables. Exit codes: 0 deleted, 1 not deleted."""
-    from mahtab_tui.bus.handlers import StoreError
-    from mahtab_tui.bus.sanitize import one_line
-    from mahtab_tui.store.resume import NoSession, find_session, remove_session
+    from mahtab_tui.store.resume import find_session, remove_session
 
-    try:
+    with _stored():
         row = find_session(session, None)
         if not yes:
-            typer.confirm(
-                f'Delete the session "{one_line(row.heading or row.name)}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True
-            )
+            heading = one_line(row.heading or row.name)
+            typer.confirm(f'Delete the session "{heading}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True)
         remove_session(row)
-    except (NoSession, StoreError) as error:
-        fail(str(error), 1)
     say(f"The session {row.id} is deleted.")
 
 
@@ -130,12 +217,19 @@ def replay(
     speed: Annotated[float, typer.Option(metavar="X", help="Begin at this many times the speed of the session")] = 1.0,
 ) -> None:
     """Show a session come up as it did; nothing runs. Keys pause, step, change the speed, and go on from there with a new session."""
-    from mahtab_tui.cli.found_sessions import play
+    from mahtab_tui.store.replaying import replayed
+    from mahtab_tui.store.session_file import BadSessionFile
+    from mahtab_tui.tui.open import NoTerminal, replay_session
 
     if not 0 < speed < 1e6:
         fail("--speed must be more than 0 and less than 1,000,000.")
     need_folder()
-    play(what, speed)
+    with _file(what, "read"), _stored(), fail_on(NoTerminal, BadSessionFile, code=1):
+        code, session = replay_session(replayed(what, Path.cwd()), speed)
+    if session:
+        # Another process, as nothing of the replay is of use to it. -P: a file of the folder cannot take the program's place.
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "mahtab_tui", "--resume", session])
+    raise typer.Exit(code)
 
 
 def export(
@@ -144,30 +238,22 @@ def export(
     variable: Annotated[str | None, typer.Option(metavar="NAME", help="Only the code that made this variable")] = None,
     shown: Annotated[bool, typer.Option("--shown", help="Leave out what was hidden from the model, replaced or undone")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Keep outputs of any length; else 100,000 characters of each cell's")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there")] = False,
+    force: Force = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not written, 2 wrong arguments."""
-    from mahtab_tui.bus.handlers import StoreError
     from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.bus.sanitize import one_line
     from mahtab_tui.export.selection import NothingToExport
     from mahtab_tui.export.writing import ENDINGS
     from mahtab_tui.session.exports import export_session
-    from mahtab_tui.store.resume import NoSession, find_session
+    from mahtab_tui.store.resume import find_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
         fail(f"Say with -o into which file: its ending ({', '.join(ENDINGS)}) says what it becomes.")
     if variable is not None and not variable.isidentifier():
         fail("--variable needs the name of a variable.")
     need_folder()
-    try:
+    with _file(output, "written"), _stored(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
         told = Secrets(checked_settings((), None).secrets).told  # they were masked when they were saved, as far as they were known then
         said = export_session(row, output, told, variable=variable or "", shown=shown, whole=whole, over=force)
-    except (NoSession, StoreError, NothingToExport) as error:
-        fail(str(error), 1)
-    except FileExistsError:
-        fail(f"{one_line(str(output))} is there already. --force replaces it.", 1)
-    except OSError as error:
-        fail(f"{one_line(str(output))} cannot be written: {error.strerror}.", 1)
     say(said)

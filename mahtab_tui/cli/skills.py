@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mahtab_tui.cli.options import SkillsDir
-from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.cli.printing import fail, fail_on, say, warn
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
 from mahtab_tui.knowledge.new_skill import create_skill
@@ -19,20 +19,14 @@ from mahtab_tui.settings.sources import project_folder
 skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
 
 
-def _warn(problem: str) -> None:
-    say(f"mahtab-tui: {problem}", err=True)
-
-
 def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
-    try:
+    with fail_on(SettingsError):
         settings = load_settings(skills_dir=skills_dir or None)
-    except SettingsError as error:
-        fail(str(error))
     return skill_folders(project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir"))
 
 
 def _library(skills_dir: list[Path] | None) -> SkillLibrary:
-    return SkillLibrary(SkillsLoader(*_places(skills_dir)), _warn)
+    return SkillLibrary(SkillsLoader(*_places(skills_dir)), warn)
 
 
 @skills_app.command("list")
@@ -45,10 +39,8 @@ def list_skills(skills_dir: SkillsDir = None) -> None:
 @skills_app.command()
 def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None) -> None:
     """Print a skill: its file, its fields, its instructions."""
-    try:
+    with fail_on(NoSkill, code=1):
         skill = _library(skills_dir).get(name)
-    except NoSkill as error:
-        fail(str(error), 1)
     about = [
         ("description", skill.description),
         ("file", str(skill.file)),
@@ -84,10 +76,8 @@ def new(
     folder: Annotated[Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")] = None,
 ) -> None:
     """Make a skill from a template, and print the path of its file."""
-    try:
+    with fail_on(SkillError, SettingsError):
         say(str(create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)))
-    except (SkillError, SettingsError) as error:
-        fail(str(error))
 
 
 @skills_app.command()

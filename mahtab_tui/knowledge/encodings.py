@@ -46,9 +46,8 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
             raise LookupError(encoding)
         # Mainframes end lines with NEL.
         return data.decode(codecs.lookup(encoding).name, "replace").replace("\x85", "\n")
-    for mark, marked in _MARKS:
-        if data.startswith(mark):
-            return data.decode(marked, "replace")
+    if (marked := marked_encoding(data)) is not None:
+        return data.decode(marked, "replace")
     if b"\0" in data:
         raise BinaryFile
     try:

@@ -11,8 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 READ_LIMIT = 5_000_000
@@ -51,26 +50,19 @@ class HeldFolder:
         """folder: its own path may contain links. Using a missing folder raises `HeldError`."""
         self.folder = Path(folder)
 
-    @contextmanager
-    def root(self) -> Iterator[int]:
-        """Open a descriptor of the folder. Raises `HeldError`."""
+    def open(self, path: str) -> int:
+        """Open a regular file for reading and return its descriptor. Raises `HeldError`."""
+        parts = self._parts(path)
         try:
             root = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise HeldError(f"The folder {self.folder} cannot be read: {error.strerror}.") from None
         try:
-            yield root
+            opened = _open_beneath(root, parts)
+        except OSError as error:
+            raise HeldError(self._sentence(path, error)) from None
         finally:
             os.close(root)
-
-    def open(self, path: str) -> int:
-        """Open a regular file for reading and return its descriptor. Raises `HeldError`."""
-        parts = self._parts(path)
-        with self.root() as root:
-            try:
-                opened = _open_beneath(root, parts)
-            except OSError as error:
-                raise HeldError(self._sentence(path, error)) from None
         try:
             self._check(path, opened)
         except BaseException:

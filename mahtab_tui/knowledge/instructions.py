@@ -76,10 +76,10 @@ class Found(NamedTuple):
 def find(folder: Path) -> Found:
     """Find the instructions for work in a folder."""
     problems: list[str] = []
-    files = list(_read(home_folder(), NAMES[:1], Path.home(), problems, own=True))
+    files = list(_read(home_folder() / NAMES[0], Path.home(), problems, own=True))
     places = _places(folder)
     for name in NAMES:
-        found = [each for place in places for each in _read(place, (name,), places[0], problems, own=False)]
+        found = [each for place in places for each in _read(place / name, places[0], problems, own=False)]
         if found:
             files += found
             break
@@ -93,23 +93,20 @@ def _places(folder: Path) -> list[Path]:
     return above[root::-1]
 
 
-def _read(folder: Path, names: tuple[str, ...], root: Path, problems: list[str], *, own: bool) -> Iterator[Instructions]:
-    for name in names:
-        path = folder / name
-        if not os.path.lexists(path):
-            continue
-        held = HeldFolder(root)
-        try:
-            parts = tuple(_parts(held, path.relative_to(root), (), own=own))
-        except HeldError as error:
-            problems.append(f"Instructions: {error}")
-            continue
-        found = Instructions(path, parts, own)
-        if own or os.path.realpath(root) == os.path.realpath(Path.home()):
-            yield found._replace(trusted=True)
-        else:
-            known = trust.allowed(trust_record(), path).get(_TRUSTED)
-            yield found._replace(trusted=known == trust.digest(found.value[_TRUSTED]))
+def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator[Instructions]:
+    """Yield the instructions of a file, if it is there and can be read."""
+    if not os.path.lexists(path):
+        return
+    try:
+        parts = tuple(_parts(HeldFolder(root), path.relative_to(root), (), own=own))
+    except HeldError as error:
+        problems.append(f"Instructions: {error}")
+        return
+    found = Instructions(path, parts, trusted=own or os.path.realpath(root) == os.path.realpath(Path.home()))
+    if not found.trusted:
+        known = trust.allowed(trust_record(), path).get(_TRUSTED)
+        found = found._replace(trusted=known == trust.digest(found.value[_TRUSTED]))
+    yield found
 
 
 def _parts(held: HeldFolder, path: Path, above: tuple[Path, ...], *, own: bool) -> Iterator[Part]:

@@ -59,10 +59,11 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     expected = path.parent.name if whole else path.stem
     if whole and "name" not in fields:
         raise SkillError(f"{path}: the name is missing.")
+    folder = path.parent if project is None else Path(os.path.realpath(path.parent))  # in a project what was checked, not a link to it
     return Skill(
         _name(path, _word(path, fields, "name") or expected, expected),
         _description(path, fields, "" if whole else first_paragraph(content)),
-        _folder(path, project) if whole else None,
+        folder if whole else None,
         content,
         path,
         _word(path, fields, "license"),
@@ -91,11 +92,6 @@ def first_paragraph(content: str) -> str:
         if words := " ".join(line for line in lines if line not in headings):
             return words[:DESCRIPTION_LENGTH]
     return heading[:DESCRIPTION_LENGTH]
-
-
-def _folder(path: Path, project: Path | None) -> Path:
-    """Return the folder of a skill's files; in a project the folder that was checked, not a link to it."""
-    return path.parent if project is None else Path(os.path.realpath(path.parent))
 
 
 def _text_within(path: Path, project: Path) -> str:

@@ -17,7 +17,9 @@ _LARGEST = 1_000_000
 _VARIABLE = re.compile(r"\$\{(\w++)(?::-((?:[^}$]|\$(?!\{))*+))?\}")
 _SECRET = re.compile("token|secret|key|pass|auth|credential|cookie", re.IGNORECASE)
 """Occurs in names of variables and headers whose values are masked."""
-_WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+MASK = "••••••••"
+WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+"""A name and a password in an address."""
 _SCHEMES = ("Bearer ", "Basic ", "Token ")
 
 
@@ -49,7 +51,7 @@ class McpServer(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return _WITHIN_URL.sub("••••••••", self.url or " ".join((self.command or "", *self.args)))
+        return WITHIN_URL.sub(MASK, self.url or " ".join((self.command or "", *self.args)))
 
     def expanded(self) -> McpServer:
         """Return it with ``${VARIABLE}`` and ``${VARIABLE:-default}`` replaced. Raises `LookupError` with a sentence."""

@@ -128,16 +128,20 @@ class _BadLines(logging.Filter):
 logging.getLogger("dotenv.main").addFilter(_BadLines())
 
 
-class EnvFile(PydanticBaseSettingsSource):
+class _Source(PydanticBaseSettingsSource):
+    """A source that is called for all its values at once."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not used."""
+        return None, field_name, False
+
+
+class EnvFile(_Source):
     """The file ``.env``: settings, and providers' keys under their usual names."""
 
     def __init__(self, source: DotEnvSettingsSource) -> None:
         super().__init__(source.settings_cls)
         self._source = source
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not used: `__call__` returns everything."""
-        return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         return _holding(self.settings_cls, env_file(), self.values())
@@ -157,16 +161,12 @@ class EnvFile(PydanticBaseSettingsSource):
         return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
 
 
-class TomlFile(PydanticBaseSettingsSource):
+class TomlFile(_Source):
     """One configuration file; a missing file has no settings."""
 
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
         super().__init__(settings_cls)
         self.path = path
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not used: `__call__` returns the whole file."""
-        return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         values = read_config(self.path)
@@ -176,12 +176,8 @@ class TomlFile(PydanticBaseSettingsSource):
         return _holding(self.settings_cls, self.path, values)
 
 
-class McpJsonFile(PydanticBaseSettingsSource):
+class McpJsonFile(_Source):
     """The project's ``.mcp.json``: servers with names that no other source uses."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not used: `__call__` returns everything."""
-        return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         taken = self.current_state.get("mcp") or {}

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
 
+from mahtab_tui.settings.mcp_servers import MASK, WITHIN_URL
 from mahtab_tui.settings.model import Settings, SettingsError, reason
 from mahtab_tui.settings.sources import ValueOrigin, no_setting
 
 THIS_SESSION = "this session"
 NOT_SET = "(not set)"
-MASK = "••••••••"
-
-_WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 class SettingEntry(NamedTuple):
@@ -54,7 +51,7 @@ def shown(value: Any) -> str:
         return (os.pathsep if any(isinstance(each, Path) for each in value) else "; ").join(map(str, value)) or NOT_SET
     if isinstance(value, list):
         return shown(shlex.join(value))
-    return NOT_SET if value is None else _WITHIN_URL.sub(MASK, str(value))
+    return NOT_SET if value is None else WITHIN_URL.sub(MASK, str(value))
 
 
 def is_table(key: str) -> bool:

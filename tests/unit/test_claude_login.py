@@ -112,7 +112,7 @@ def test_the_setting_gives_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_doctor_asks_claude_who_is_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, line: str) -> None:
     fake = install(tmp_path / "bin", monkeypatch, "answers", auth=told if isinstance(told, str) else json.dumps(told))
     monkeypatch.setenv(KEY, "a key")
-    found = doctor._login(str(shutil.which("claude")))
+    found = doctor._login(str(shutil.which("claude")), use_api_key=False)
     assert found.startswith(line)
     assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
     assert fake.told == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]

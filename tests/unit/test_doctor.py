@@ -36,7 +36,7 @@ def test_a_folder_that_cannot_be_written_to_is_said(home: Path, monkeypatch: pyt
 def test_the_limits_of_undo_are_said(project: Path, monkeypatch: pytest.MonkeyPatch, steps: str, platform: str, line: str) -> None:
     monkeypatch.setenv("MAHTAB_UNDO_STEPS", steps)
     monkeypatch.setattr("sys.platform", platform)
-    said = doctor._undo()
+    said = doctor._undo(doctor._settings()[0])
     assert said.startswith(line) if platform == "darwin" else said == line
 
 
@@ -56,7 +56,7 @@ def test_what_is_saved_of_variables_is_said(home: Path, project: Path, monkeypat
         (folder / "1.variables").write_bytes(bytes(3 * 2**19))
     monkeypatch.setenv("MAHTAB_KEEP_NAMESPACE", keep)
     monkeypatch.setattr("sys.platform", platform)
-    said = doctor._variables()
+    said = doctor._variables(doctor._settings()[0])
     assert said.startswith(line) if platform == "darwin" else said == line
 
 
