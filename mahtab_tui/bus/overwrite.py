@@ -119,7 +119,7 @@ class Screen:
 
     def rows(self) -> list[PrintedLine]:
         """Return all lines, without the empty ones below the cursor."""
-        while len(self._rows) - 1 > self._row and _is_empty(self._rows[-1]):
+        while len(self._rows) - 1 > self._row and not plain(_settled(self._rows[-1]).text).strip():
             del self._rows[-1]
         return [_settled(row) for row in self._rows]
 
@@ -293,10 +293,6 @@ def _seen_passes(line: str) -> str:
 
 def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
     return PrintedLine(row.shown(), NO_STYLE, NO_STYLE) if isinstance(row, ScreenLine) else row
-
-
-def _is_empty(row: PrintedLine | ScreenLine) -> bool:
-    return not plain(_settled(row).text).strip()
 
 
 def _numbers(text: str) -> tuple[int, int]:

@@ -11,8 +11,7 @@ from mahtab_tui.cli.options import SkillsDir
 from mahtab_tui.cli.printing import fail, fail_on, say, warn
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
-from mahtab_tui.knowledge.new_skill import create_skill
-from mahtab_tui.knowledge.skills import SkillError
+from mahtab_tui.knowledge.skills import SkillError, create_skill
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 

@@ -1,10 +1,11 @@
-"""One skill: a folder with a ``SKILL.md`` by the Agent Skills specification (agentskills.io), or one ``NAME.md``."""
+"""One skill, read or made: a folder with a ``SKILL.md`` by the Agent Skills specification (agentskills.io), or one ``NAME.md``."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,21 @@ _DEPTH = 20
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"#{1,6}\s+")
+
+_DESCRIPTION = "What this skill does. Use when the words of the question say so."
+
+_TEMPLATE = """\
+---
+name: {name}
+description: {description}
+---
+
+# {title}
+
+1. **First step.** What to look at, and with which call.
+2. **Second step.** What to do about it.
+3. **Check.** How to see that it is right.
+"""
 
 
 class Skill(NamedTuple):
@@ -71,6 +87,37 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
         _metadata(path, fields.get("metadata") or {}),
         _tools(path, fields.get("allowed-tools") or ()),
     )
+
+
+def create_skill(place: Path, name: str, description: str | None = None) -> Path:
+    """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
+    if problem := name_problem(name):
+        raise SkillError(f"The name {name!r} cannot be used: {problem}.")
+    words = " ".join((description or _DESCRIPTION).split())
+    if any("\ud800" <= character <= "\udfff" for character in words):
+        raise SkillError("The description is not valid text.")
+    if len(words) > DESCRIPTION_LENGTH:
+        raise SkillError(f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed.")
+    path = place / name / SKILL_FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_TEMPLATE.format(name=name, description=_as_yaml(words), title=name.replace("-", " ").capitalize()))
+    except FileExistsError:
+        raise SkillError(f"{path} already exists.") from None
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)  # it may be incomplete, on a full disk
+        raise SkillError(f"{path} cannot be written: {error.strerror}.") from None
+    return path
+
+
+def _as_yaml(words: str) -> str:
+    """Quote a text, because a colon or a # has a meaning in YAML."""
+    import yaml
+
+    quoted: str = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000)
+    return quoted.strip()
 
 
 def name_problem(name: str) -> str:

@@ -8,24 +8,40 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
+from mahtab_tui.bus.formatters import escape_tags
+from mahtab_tui.bus.told import told as told_to_model
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import RESTARTED, text_of
-from mahtab_tui.llm.claude_conversation import ClaudeConversation, flattened
 from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
+from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
 """Conversations that are kept open: the user's, and that of its summaries. Each process takes about 215 MB."""
 _CHECK_STOP = 0.1
 """Seconds between two checks whether the answer shall stop."""
+_TURN_TAGS = ("conversation", "human", "assistant")
+
+
+class ClaudeConversation:
+    """A process and the messages that it knows; none before its first question."""
+
+    def __init__(self, process: ClaudeProcess) -> None:
+        self.process = process
+        self.told: list[tuple[str, str]] = []
+        """(type, text) of each message."""
+
+    def goes_on_with(self, told: Sequence[tuple[str, str]]) -> bool:
+        """Tell whether a conversation is the one that the process knows plus one message."""
+        return bool(self.told) and len(told) == len(self.told) + 1 and all(map(_is_known, told, self.told))
 
 
 class ChatClaudeCLI(BaseChatModel):
@@ -37,8 +53,6 @@ class ChatClaudeCLI(BaseChatModel):
     """None: the CLI's default."""
     max_tokens: int | None = None
     """Of one message, thinking included; the CLI continues by itself after it. None: the model's limit."""
-    effort: Literal["low"] | None = None
-    """How much it thinks; None: as in the user's settings, otherwise the model's default."""
     thinking: bool = True
     """Whether it thinks before it answers."""
     folder: Callable[[], str] | None = None
@@ -50,8 +64,8 @@ class ChatClaudeCLI(BaseChatModel):
     """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the login."""
     processes: int = PROCESSES
     """How many conversations are kept open."""
-    spare: bool = False
-    """Whether each conversation has only one question, so that a new process is started as soon as one was used."""
+    for_checks: bool = False
+    """Whether it checks answers: at low effort, and each conversation has only one question, so that a new process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
     """Called with what the user should know: retries, billing."""
 
@@ -78,7 +92,7 @@ class ChatClaudeCLI(BaseChatModel):
         with self._making:
             if self._checker is None:
                 fields = {name: getattr(self, name) for name in type(self).model_fields}
-                self._checker = ChatClaudeCLI(**{**fields, "effort": "low", "processes": 1, "spare": True})
+                self._checker = ChatClaudeCLI(**{**fields, "processes": 1, "for_checks": True})
                 self._checker._told_once = self._told_once
             return self._checker
 
@@ -143,7 +157,7 @@ class ChatClaudeCLI(BaseChatModel):
                 self._drop(conversation)
             else:  # also if it was stopped, which the process knows
                 conversation.told = [*told, ("ai", turn.text)]
-            if self.spare:
+            if self.for_checks:
                 threading.Thread(target=self._replace, args=(conversation, system), name="claude-spare", daemon=True).start()
             if failure is None or any(turn.usage):
                 yield self._last_chunk(turn)
@@ -170,7 +184,7 @@ class ChatClaudeCLI(BaseChatModel):
             self._conversations.append(found)
             return found, told[-1][1]
         waiting = next((conversation for conversation in fitting if not conversation.told), None)
-        return waiting or self._begin(system, folder), flattened(told)
+        return waiting or self._begin(system, folder), _flattened(told)
 
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
@@ -182,7 +196,8 @@ class ChatClaudeCLI(BaseChatModel):
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
-        conversation = ClaudeConversation(ClaudeProcess(system, model=self.model, effort=self.effort, folder=folder, env=env))
+        effort = "low" if self.for_checks else None  # else as in the user's settings, otherwise the model's default
+        conversation = ClaudeConversation(ClaudeProcess(system, model=self.model, effort=effort, folder=folder, env=env))
         self._conversations.append(conversation)
         return conversation
 
@@ -268,3 +283,20 @@ class ChatClaudeCLI(BaseChatModel):
             self._told_once.add(notice.once)
         if self.on_notice is not None:
             self.on_notice(notice.level, notice.text)
+
+
+def _flattened(messages: Sequence[tuple[str, str]]) -> str:
+    """Return a conversation as one message for a new process. No text in it can forge a turn."""
+    if len(messages) == 1:
+        return messages[0][1]
+    *before, (_, last) = [("assistant" if kind == "ai" else "human", escape_tags(told_to_model(text), *_TURN_TAGS)) for kind, text in messages]
+    turns = "".join(f"<{name}>{text}</{name}>" for name, text in before)
+    return f"<conversation>{turns}</conversation>\n\n{last}"
+
+
+def _is_known(told: tuple[str, str], known: tuple[str, str]) -> bool:
+    """Tell whether a process knows a message. It may know more of a stopped answer than has arrived."""
+    if told == known:
+        return True
+    heard = told[1].removesuffix(STOPPED_ANSWER)
+    return told[0] == known[0] == "ai" and heard != told[1] and known[1].startswith(heard.rstrip())

@@ -15,8 +15,7 @@ from textual.content import Content
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
-from mahtab_tui.knowledge.new_skill import create_skill
-from mahtab_tui.knowledge.skills import SkillError
+from mahtab_tui.knowledge.skills import SkillError, create_skill
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.listing import Listing, ListingSource
