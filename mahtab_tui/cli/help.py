@@ -18,7 +18,6 @@ _WIDEST = 100
 
 
 def overview() -> str:
-    """Return the list of topics as Markdown."""
     topics = "\n".join(f"| `{each.topic}` | {each.summary} |" for each in map(page, TOPICS))
     return f"# Manual of mahtab-tui\n\n`mahtab-tui help TOPIC` shows a page. `F1` shows them in the program.\n\n| topic | about |\n| --- | --- |\n{topics}\n"
 

@@ -17,7 +17,7 @@ import typer
 from mahtab_tui import __version__
 from mahtab_tui.cli.commands import COMMANDS, Commands
 from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, SkillsDir, checked_settings
-from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
+from mahtab_tui.cli.printing import fail, fail_on, guard_terminal, need_folder, say
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
@@ -272,10 +272,8 @@ def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manua
     from mahtab_tui.cli.help import overview, show
     from mahtab_tui.manual.pages import NoTopic, page
 
-    try:
+    with fail_on(NoTopic):
         show(page(topic).text if topic else overview())
-    except NoTopic as error:
-        fail(str(error))
 
 
 def doctor() -> None:

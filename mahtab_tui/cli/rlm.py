@@ -47,7 +47,6 @@ class Progress:
         self._thread.start()
 
     def fold(self, record: Record) -> None:
-        """Fold an event."""
         if isinstance(record, Notice):
             self._write(plain(record.text), end="\n")
         else:
@@ -87,7 +86,6 @@ class Stdout:
         self.failed = False
 
     def write(self, line: str) -> None:
-        """Write a line, if possible."""
         if self.failed:
             return
         try:

@@ -61,7 +61,6 @@ class SkillsIndex:
         self._database = _filled(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
-        """Return a skill by its name."""
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
@@ -87,7 +86,6 @@ class SkillsIndex:
         return [Hit(name, self._skills[name].description, -score) for _, score, name in nsmallest(limit, ranked)]
 
     def close(self) -> None:
-        """Close the database."""
         with self._lock:
             self._database.close()
 

@@ -139,7 +139,6 @@ class SkillLibrary:
             raise NoSkill(str(error)) from None
 
     def _near(self, name: str) -> str:
-        """Suggest similar names."""
         skills = self.skills()
         if len(skills) <= _NAMED:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import AIMessageChunk, BaseMessage, SystemMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.bus.formatters import escape_tags
@@ -97,7 +98,6 @@ class ChatClaudeCLI(BaseChatModel):
             return self._checker
 
     def close_checker(self) -> None:
-        """Close the model for checks."""
         checker, self._checker = self._checker, None
         if checker is not None:
             checker.close()
@@ -165,15 +165,10 @@ class ChatClaudeCLI(BaseChatModel):
                 raise failure
 
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        whole: ChatGenerationChunk | None = None
-        for chunk in self._stream(messages):
-            whole = chunk if whole is None else whole + chunk
-        assert whole is not None
-        message = whole.message
-        text = message.response_metadata.get("final_text", text_of(message))
-        usage = message.usage_metadata if isinstance(message, AIMessageChunk) else None
-        answer = AIMessage(text, response_metadata=message.response_metadata, usage_metadata=usage)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+        result = generate_from_stream(self._stream(messages))
+        message = result.generations[0].message
+        message.content = message.response_metadata.get("final_text", message.content)
+        return result
 
     def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[ClaudeConversation, str]:
         """Return a process that knows all but the last message, and that message; otherwise a new process and everything as one message."""

@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from mahtab_tui.llm.base import ModelError
@@ -70,12 +71,8 @@ class ClaudeProcess:
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
         started: Future[subprocess.Popen[bytes]] = Future()
-
-        def start() -> subprocess.Popen[bytes]:
-            return _start(system, folder, env, lambda file: command(executable, model, effort, file))
-
         # Neither thread refers to this object, so that the process also ends when the object is garbage-collected.
-        reading = (start, started, self._lines, self._errors)
+        reading = (partial(_start, executable, model, effort, system, folder, env), started, self._lines, self._errors)
         self._threads = [threading.Thread(target=_live, args=reading, name="claude", daemon=True)]
         self._threads[0].start()
         try:
@@ -150,13 +147,13 @@ class ClaudeProcess:
             self._child.stdin.flush()
 
 
-def _start(system: str, folder: str, env: Mapping[str, str], argv: Callable[[str], list[str]]) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tied`). argv: makes the command line from the prompt's file. Raises `OSError`."""
+def _start(executable: str, model: str | None, effort: str | None, system: str, folder: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the process on the thread with which it shall end (see `tied`). Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
         return subprocess.Popen(
-            tied(argv(f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
+            tied(command(executable, model, effort, f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -31,11 +31,6 @@ class _Package(NamedTuple):
     key: str = ""
     """The variable that holds the key; empty if it needs none."""
 
-    @property
-    def install(self) -> str:
-        """The command that installs it, with the prices."""
-        return f"pip install {self.module.replace('_', '-')} genai-prices"
-
 
 _PACKAGES = {
     "anthropic": _Package("langchain_anthropic", "ChatAnthropic", "ANTHROPIC_API_KEY"),
@@ -222,4 +217,4 @@ def _key(package: _Package, spec: str, api_keys: Mapping[str, str] | None) -> st
 
 
 def _missing(package: _Package) -> ModelError:
-    return ModelError(f"This model needs a package that is not installed: {package.install}")
+    return ModelError(f"This model needs a package that is not installed: pip install {package.module.replace('_', '-')} genai-prices")

@@ -32,7 +32,6 @@ class ScriptedChatModel(BaseChatModel):
         return 0.0
 
     def stop(self) -> None:
-        """Stop the running answer."""
         self._stopped.set()
 
     def close(self) -> None:

@@ -29,7 +29,6 @@ class UsageStats:
     """Calls whose price is unknown."""
 
     def add(self, used: Usage) -> None:
-        """Count one call."""
         self.calls += 1
         self.unpriced_calls += used.cost is None
         self.cost += used.cost or 0.0

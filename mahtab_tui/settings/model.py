@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
@@ -58,6 +58,20 @@ def resource_folder(name: str) -> Path:
     """Return a folder that ships with the program (`styles`, `skills`): inside the package when installed, beside it in a checkout."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
+
+
+def _folder(path: Path) -> Path:
+    """Return the folder, if it exists. Raises `ValueError`."""
+    try:
+        folder = path.expanduser()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError) as error:  # too long a name; nobody's home
+        raise ValueError(f"{str(path)[:_LONGEST]} cannot be found: {getattr(error, 'strerror', None) or error}") from None
+    raise ValueError(f"{folder} is not a folder")
+
+
+Folder = Annotated[Path, AfterValidator(_folder)]
 
 
 class Settings(BaseSettings):
@@ -143,9 +157,9 @@ class Settings(BaseSettings):
     project: Path | None = Field(None, description="The folder in which the MCP server works")
     share: bool = Field(True, description="Whether agents of the same user on this machine may join the session on the screen")
     agent_gone: Literal["continue", "stop"] = Field("continue", description="What happens to a running cell when its agent's program ends")
-    skills_dir: Annotated[tuple[Path, ...], NoDecode] = Field((), description="Folders of skills; separated by : in the environment")
+    skills_dir: Annotated[tuple[Folder, ...], NoDecode] = Field((), description="Folders of skills; separated by : in the environment")
     skills_budget: int = Field(60_000, ge=0, description="Characters of loaded skills that may go with every question")
-    code_dir: Path = Field(Path("."), description="The folder that search_code and read_file cannot leave")
+    code_dir: Folder = Field(Path("."), description="The folder that search_code and read_file cannot leave")
     mcp: dict[str, McpServer] = Field(
         default_factory=dict, description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others"
     )
@@ -162,11 +176,6 @@ class Settings(BaseSettings):
             left = [part for part in rest.split("&") if not part.startswith("token=")]
             self.__dict__.update(kernel="?".join([address, *filter(None, ["&".join(left)])]), jupyter_token=SecretStr(token[-1]))
         return self
-
-    @field_validator("code_dir")
-    @classmethod
-    def _folder_there(cls, value: Path) -> Path:
-        return _folder(value)
 
     @field_validator("approval_rules", mode="before")
     @classmethod
@@ -187,11 +196,6 @@ class Settings(BaseSettings):
         if isinstance(value, Path):
             value = str(value)
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
-
-    @field_validator("skills_dir")
-    @classmethod
-    def _folders_there(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
-        return tuple(map(_folder, value))
 
     @field_validator("embedding_model")
     @classmethod
@@ -257,17 +261,6 @@ class Settings(BaseSettings):
         assert isinstance(dotenv_settings, DotEnvSettingsSource)
         files = (TomlFile(settings_cls, path) for path in config_files(project_folder()))
         return (init_settings, env_settings, EnvFile(dotenv_settings), *files, McpJsonFile(settings_cls))
-
-
-def _folder(path: Path) -> Path:
-    """Return the folder, if it exists. Raises `ValueError`."""
-    try:
-        folder = path.expanduser()
-        if folder.is_dir():
-            return folder
-    except (OSError, RuntimeError) as error:  # too long a name; nobody's home
-        raise ValueError(f"{str(path)[:_LONGEST]} cannot be found: {getattr(error, 'strerror', None) or error}") from None
-    raise ValueError(f"{folder} is not a folder")
 
 
 def load_settings(**given: Any) -> Settings:

@@ -132,7 +132,6 @@ class _Source(PydanticBaseSettingsSource):
     """A source that is called for all its values at once."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not used."""
         return None, field_name, False
 
 
