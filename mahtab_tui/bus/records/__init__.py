@@ -9,69 +9,10 @@ import logging
 import time
 
 from mahtab_tui.bus.records.base import Record
-from mahtab_tui.bus.records.cells import (
-    AssistantReplIn,
-    AssistantReplOut,
-    AssistantReplOutStream,
-    Change,
-    Display,
-    Namespace,
-    NotebookCell,
-    NotebookFile,
-    NotebookOutput,
-    NotebookWritten,
-    ReplIn,
-    ReplOut,
-    ReplOutStream,
-    UserReplIn,
-    UserReplOut,
-    UserReplOutStream,
-)
-from mahtab_tui.bus.records.chat import (
-    Agent,
-    Approval,
-    AssistantChat,
-    AssistantChatStream,
-    AssistantTool,
-    NotRestored,
-    Review,
-    Summary,
-    Usage,
-    UserAttachment,
-    UserChat,
-    Window,
-)
-from mahtab_tui.bus.records.search import (
-    SearchBackOff,
-    SearchBegin,
-    SearchChat,
-    SearchChatStream,
-    SearchFanOut,
-    SearchFinal,
-    SearchMemo,
-    SearchRecord,
-    SearchReplIn,
-    SearchReplOut,
-    SearchTouch,
-    SearchTurn,
-)
-from mahtab_tui.bus.records.session import (
-    Branch,
-    Hide,
-    Input,
-    Kernel,
-    Notice,
-    Pin,
-    Plan,
-    Private,
-    Queue,
-    QueueItem,
-    Replace,
-    Restore,
-    Session,
-    Skill,
-    Undo,
-)
+from mahtab_tui.bus.records.cells import *
+from mahtab_tui.bus.records.chat import *
+from mahtab_tui.bus.records.search import *
+from mahtab_tui.bus.records.session import *
 
 Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | SearchChatStream
 """A piece of a text that comes bit by bit: `stream` identifies the text."""
