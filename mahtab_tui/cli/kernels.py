@@ -11,11 +11,6 @@ from mahtab_tui.cli.printing import answer, fail, fail_on, say
 kernels_app = typer.Typer(help="Kernels on other machines: remove what was left there.", no_args_is_help=True)
 
 
-@kernels_app.callback()
-def kernels() -> None:
-    """Kernels on other machines: remove what was left there."""
-
-
 @kernels_app.command()
 def clean(
     address: Annotated[str, typer.Argument(help="As for --kernel: ssh://HOST, or command: and a program that runs Python")],

@@ -42,13 +42,8 @@ def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool
     )
 
 
-class _Stamp(NamedTuple):
-    """Identifies a version of a file."""
-
-    changed: int
-    """In nanoseconds; includes changes of permissions and name."""
-    size: int
-    inode: int
+_Stamp = tuple[int, int, int]
+"""Identifies a version of a file: when it was changed, its permissions and name included, its size and its inode."""
 
 
 class SkillsLoader:
@@ -104,8 +99,8 @@ class SkillsLoader:
         try:
             status = path.stat()
         except OSError:
-            return _Stamp(0, 0, 0), read_skill(path, project)  # raises and says why
-        stamp = _Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
+            return (0, 0, 0), read_skill(path, project)  # raises and says why
+        stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
         return known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
 

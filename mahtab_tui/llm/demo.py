@@ -45,7 +45,7 @@ def answer(messages: list[BaseMessage]) -> str:
     if '"is_complete"' in last:
         return _judgement(last)
     if results := read_results(last) if "<assistant-repl-out" in last and "<variables>" not in last else []:
-        return _told([result.output for result in results if result.output], failed=any(result.failed for result in results))
+        return _told([output for output, _ in results if output], failed=any(failed for _, failed in results))
     if "skipped block" in last and "<variables>" not in last:
         return "I leave it at that."
     first = not any(isinstance(message, AIMessage) for message in messages)

@@ -37,14 +37,6 @@ class FailedCell:
     """The line of the cell that raised it, if the traceback shows it."""
 
 
-@dataclass(frozen=True)
-class DemoOutput:
-    """What a cell of the demo printed."""
-
-    output: str
-    failed: bool
-
-
 def read_question(text: str) -> str:
     """Return the user's words, which follow the context."""
     return _CONTEXT.sub("", text).strip()
@@ -83,6 +75,6 @@ def _failure(code: str, output: str) -> FailedCell | None:
     return FailedCell(code, errors[-1][0].rpartition(".")[2], errors[-1][1], shown)
 
 
-def read_results(text: str) -> list[DemoOutput]:
-    """Return the outputs in a message."""
-    return [DemoOutput(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]
+def read_results(text: str) -> list[tuple[str, bool]]:
+    """Return the outputs in a message, and whether their cells failed."""
+    return [(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]

@@ -25,19 +25,12 @@ _LONGEST = 500
 _ANY = "*"
 
 
-class _AnyValue:
-    """Stands for any argument."""
-
-
 Pattern = object
-"""What an argument must be: `_AnyValue`, a glob as a str, or a literal."""
-
-
-class _Unknown:
-    """Stands for an argument whose value the code does not tell."""
-
-
-UNKNOWN = _Unknown()
+"""What an argument must be: `_ANY_VALUE`, a glob as a str, or a literal."""
+_ANY_VALUE = object()
+"""Stands for any argument."""
+UNKNOWN = object()
+"""Stands for an argument whose value the code does not tell."""
 
 
 class Call(NamedTuple):
@@ -81,7 +74,7 @@ class Rule(NamedTuple):
 
     def anywhere(self) -> Rule:
         """Return the rule without a condition on its target."""
-        return self if self.target == "*" else self._replace(arguments=(_AnyValue(), *self.arguments[1:]))
+        return self if self.target == "*" else self._replace(arguments=(_ANY_VALUE, *self.arguments[1:]))
 
     def matches(self, call: Call) -> bool:
         """Whether a call is one of those. An argument that is not known counts against the code: it fits in `deny` and `ask`, not in `allow`."""
@@ -132,7 +125,7 @@ def rule_of(text: str) -> Rule:
     positional, keywords = _patterns(inside, quoted)
     if name == "open" and len(positional) > 1 and isinstance(positional[1], str):
         positional[1] = _mode(positional[1])
-    more = bool(positional) and isinstance(positional[-1], _AnyValue)
+    more = bool(positional) and positional[-1] is _ANY_VALUE
     return Rule(action, name, tuple(positional[:-1] if more else positional), tuple(keywords), more, text.strip())  # type: ignore[arg-type]
 
 
@@ -145,7 +138,7 @@ def _patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, 
         if found is None or (keywords and not found["keyword"] and found["value"] != _ANY):
             wrong = inside[at : at + 40].strip()
             raise ValueError(f"the rule {quoted} has the argument {wrong!r}, which is not *, a text in quotes, a number, True, False or None")
-        value: Pattern = _AnyValue() if found["value"] == _ANY else ast.literal_eval(found["value"])
+        value: Pattern = _ANY_VALUE if found["value"] == _ANY else ast.literal_eval(found["value"])
         if found["keyword"]:
             keywords.append((found["keyword"], value))
         else:
@@ -155,7 +148,7 @@ def _patterns(inside: str, quoted: str) -> tuple[list[Pattern], list[tuple[str, 
 
 
 def _fits(pattern: Pattern, value: object, unknown_fits: bool) -> bool:
-    if isinstance(pattern, _AnyValue):
+    if pattern is _ANY_VALUE:
         return True
     if value is UNKNOWN:
         return unknown_fits
