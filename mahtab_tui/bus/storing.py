@@ -58,7 +58,7 @@ class StoreHandler(logging.Handler):
     until the store works again.
     """
 
-    def __init__(self, store: Store, log: logging.Logger | None = None) -> None:
+    def __init__(self, store: Store, log: logging.Logger) -> None:
         super().__init__()
         self._store = store
         self._log = log
@@ -179,6 +179,6 @@ class StoreHandler(logging.Handler):
 
     def _tell(self) -> None:
         """Log the news. Never call it while holding `_guard`: the lock of the bus comes first."""
-        while self._news and self._log is not None:
+        while self._news:
             level, text = self._news.pop(0)
             emit(self._log, Notice(text, level=level))
