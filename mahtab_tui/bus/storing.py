@@ -78,6 +78,8 @@ class StoreHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         value = record_of(record)
+        if not value.in_store and not isinstance(value, StoredStream):
+            return
         with self._guard:
             if self._over:
                 return
@@ -87,8 +89,6 @@ class StoreHandler(logging.Handler):
                     return
                 self._partials.setdefault(key_of(value), Partial(value)).add(value)
                 self._arm()
-                return
-            if not value.in_store:
                 return
             self._partials.pop(key_of(value), None)
             self._queue.append(value)
