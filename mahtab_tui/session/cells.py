@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records
@@ -98,6 +99,8 @@ class Cells:
         """Which question each of the model's cells belongs to."""
         self.last = first - 1
         """The number of the newest cell."""
+        self.going_on_since: float | None = None
+        """While a cell of an earlier screen goes on: when it began, in seconds since the epoch."""
         self._dead = False
         self._leaves = threading.Event()
         """Set when a cell has called `exit()`."""
@@ -174,45 +177,28 @@ class Cells:
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
-            return self._run(code, origin, party, limit, nested, bounded, begun, listener, allowed, rights, attrs)
+            with self._number_lock:
+                cell = self.last = next(self._numbers)
+            self._provenance_before[cell] = self.provenance.copy()
+            self._provenance_before.pop(cell - UNDOABLE, None)
+            if (turn := attrs.get("turn")) is not None:
+                self.turns[cell] = turn
+            attrs = {"cell": cell, "party": party, **attrs}
+            code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
+            on_output, on_display = self._tellers(cell, piece, listener)
 
-    def _run(
-        self,
-        code: str,
-        origin: Origin,
-        party: str,
-        limit: int | None,
-        nested: bool,
-        bounded: BoundedCell | None,
-        begun: Callable[[int], None],
-        listener: OnOutput | None,
-        allowed: Collection[str],
-        rights: Rights | None,
-        attrs: dict[str, Any],
-    ) -> CellResult:
-        with self._number_lock:
-            cell = self.last = next(self._numbers)
-        self._note_before(cell, attrs.get("turn"))
-        attrs = {"cell": cell, "party": party, **attrs}
-        code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
+            def execute() -> CellResult:
+                limited = rights is not None
+                return self._kernel.execute(code, cell=cell, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=limited)
 
-        on_output, on_display = self._tellers(cell, piece, listener)
-
-        def execute() -> CellResult:
-            return self._kernel.execute(
-                code, cell=cell, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=rights is not None
-            )
-
-        def run() -> CellResult:
-            return execute() if bounded is None else bounded.run(execute)
-
-        if rights is not None:
-            self.rights[cell] = rights
-        emit(self._log, code_record(code, **attrs))
-        begun(cell)
-        result = self._follow_cell(cell, code, origin, nested, allowed, attrs, output_record, run)
-        assert result is not None
-        return result
+            if rights is not None:
+                self.rights[cell] = rights
+            emit(self._log, code_record(code, **attrs))
+            begun(cell)
+            run = execute if bounded is None else partial(bounded.run, execute)
+            result = self._follow_cell(cell, code, origin, nested, allowed, attrs, output_record, run)
+            assert result is not None
+            return result
 
     def go_on(self, started: records.ReplIn, nested: bool) -> None:
         """Wait for the end of a cell that began on an earlier screen, and log it. nested: it runs inside another."""
@@ -225,7 +211,13 @@ class Cells:
         on_output, on_display = self._tellers(cell, piece, None)
 
         def wait() -> CellResult | None:
-            return self._kernel.go_on(cell, on_output=on_output, on_display=on_display, nested=nested)
+            if nested:
+                return self._kernel.go_on(cell, on_output=on_output, on_display=on_display, nested=True)
+            self.going_on_since = started.time or None
+            try:
+                return self._kernel.go_on(cell, on_output=on_output, on_display=on_display)
+            finally:
+                self.going_on_since = None
 
         result = self._follow_cell(cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait)
         if result is None and cell == self.last:
@@ -310,12 +302,6 @@ class Cells:
             self._face.leave()
         return result
 
-    def _note_before(self, cell: int, turn: int | None) -> None:
-        self._provenance_before[cell] = self.provenance.copy()
-        self._provenance_before.pop(cell - UNDOABLE, None)
-        if turn is not None:
-            self.turns[cell] = turn
-
     def first_of_answer(self, cell: int) -> int:
         """Return the first cell of the answer that a cell belongs to; the cell itself if it belongs to none."""
         turn = self.turns.get(cell)
@@ -355,21 +341,19 @@ class Cells:
     def adopt_again(self, makers: Mapping[str, records.Namespace]) -> None:
         """Log the names of a kernel that has waited. makers: the records of the cells that have made names, by name. Raises `KernelError`."""
         with self._naming:
-            self._adopt_again(self._kernel.variables(), makers)
-
-    def _adopt_again(self, variables: Sequence[Variable], makers: Mapping[str, records.Namespace]) -> None:
-        made: dict[tuple[int, str, int | None], list[Variable]] = {}
-        for variable in variables:
-            if (author := self.provenance.who(variable.name)) is not None:  # a cell that has ended since this screen came
-                made.setdefault((author.cell, author.party, None), []).append(variable)
-            elif (record := makers.get(variable.name)) is not None:
-                made.setdefault((record.cell or 0, record.party or YOU, record.guest), []).append(variable)
-        known = {variable.name for each in made.values() for variable in each}
-        self.adopt([variable for variable in variables if variable.name not in known])
-        for (cell, party, guest), each in made.items():
-            new = [Change(variable.name, "added", variable) for variable in each if self.provenance.who(variable.name) is None]
-            self.provenance.fold(cell, party, new)
-            emit(self._log, records.Namespace(changes=tuple(map(variable_row, each)), cell=cell, party=party, guest=guest, restored=True))
+            variables = self._kernel.variables()
+            made: dict[tuple[int, str, int | None], list[Variable]] = {}
+            for variable in variables:
+                if (author := self.provenance.who(variable.name)) is not None:  # a cell that has ended since this screen came
+                    made.setdefault((author.cell, author.party, None), []).append(variable)
+                elif (record := makers.get(variable.name)) is not None:
+                    made.setdefault((record.cell or 0, record.party or YOU, record.guest), []).append(variable)
+            known = {variable.name for each in made.values() for variable in each}
+            self.adopt([variable for variable in variables if variable.name not in known])
+            for (cell, party, guest), each in made.items():
+                new = [Change(variable.name, "added", variable) for variable in each if self.provenance.who(variable.name) is None]
+                self.provenance.fold(cell, party, new)
+                emit(self._log, records.Namespace(changes=tuple(map(variable_row, each)), cell=cell, party=party, guest=guest, restored=True))
 
     def _listed(self) -> list[Variable]:
         try:

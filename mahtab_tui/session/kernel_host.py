@@ -83,6 +83,7 @@ class SessionKernelHost:
                 cwd=info.cwd,
                 pid=info.pid,
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
+                since=self._cells.going_on_since if info.state is KernelState.BUSY else None,
                 place=info.place or None,
                 next_try=info.next_try or None,
             ),

@@ -10,16 +10,22 @@ import tempfile
 import time
 from pathlib import Path
 
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 from mahtab_tui.store.claim import held
+from mahtab_tui.store.database import remove_unfinished
+from mahtab_tui.store.resume import database
 
 _OLD = 24 * 60 * 60
 """Age in seconds after which temporary files and folders are removed."""
 
 
 def remove_leftovers() -> None:
-    """Remove unused lock files and sockets, old temporary pictures, and folders that earlier versions made for `claude`. Waits for sockets."""
+    """Remove unused lock files and sockets, records of sessions that were never finished, old temporary pictures, and folders that earlier
+    versions made for `claude`. Waits for sockets."""
     held()
+    with contextlib.suppress(StoreError):  # whoever reads or writes next tells it
+        remove_unfinished(database())
     with contextlib.suppress(SharingError):
         running_sessions()
     temporary = Path(tempfile.gettempdir())

@@ -125,6 +125,15 @@ def held() -> dict[str, Holder]:
     return dict(_held())
 
 
+def is_open(session: str) -> bool:
+    """Return whether a program has a session open, as far as the system can tell."""
+    held()
+    try:
+        return _path(session).exists()
+    except OSError:
+        return True
+
+
 def _held() -> Iterator[tuple[str, Holder]]:
     for path in sorted(_folder().glob(f"{_START}*{_END}")):
         try:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.store.claim import claim, is_open
 from mahtab_tui.store.damage import file_identity, is_damage, is_damage_of_index, set_aside
 from mahtab_tui.store.encoding import readable
 
@@ -43,6 +44,14 @@ create table if not exists digest (
 
 _INDEX = "create virtual table if not exists said using fts5(text, content='', detail=none, prefix='2 3', tokenize='ascii')"
 """What was said and run, as words only (`store.digest` makes them): for finding records, not for reading them."""
+
+_UNFINISHED = (
+    "with recursive written(id) as (select min(session) from record union all"
+    " select (select min(session) from record where session > written.id) from written where written.id is not null)"
+    " select id from written where id is not null and id not in (select id from session)"
+)
+"""Sessions that have records, but no row: it is written last."""
+_REMOVE = "delete from record where number in (select number from record where session = ? and session not in (select id from session) limit 500)"
 
 
 @contextlib.contextmanager
@@ -105,18 +114,32 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_session(path: Path, session: str) -> Iterator[sqlite3.Connection]:
-    """Open the database for a session that is written in several transactions. If that fails, its records are deleted again.
+    """Open the database for a session that is written in several transactions, its row last. If that fails, its records are deleted again.
 
     Raises `StoreError`.
     """
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         connection.execute(f"pragma busy_timeout = {1000 * PATIENCE:.0f}")
+        own = claim(session)  # which tells other programs that somebody still writes it
         try:
             yield connection
         except BaseException:  # whatever has happened: nobody could see the records that are there
             with contextlib.suppress(sqlite3.Error), transaction(connection):
                 connection.execute("delete from record where session = ?", (session,))
             raise
+        finally:
+            if own is not None:
+                own.release()
+
+
+def remove_unfinished(path: Path) -> None:
+    """Delete the records of new sessions whose program was killed while it wrote them, in steps. Raises `StoreError`."""
+    if not path.exists():
+        return
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        for (session,) in connection.execute(_UNFINISHED).fetchall():
+            while not is_open(session) and connection.execute(_REMOVE, (session,)).rowcount > 0:
+                pass
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

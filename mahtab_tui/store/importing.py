@@ -14,7 +14,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
-from mahtab_tui.store.database import new_session, transaction
+from mahtab_tui.store.database import new_session, remove_unfinished, transaction
 from mahtab_tui.store.digest import Digest, catch_up
 from mahtab_tui.store.encoding import as_json, stored
 from mahtab_tui.store.resume import new_id
@@ -49,6 +49,8 @@ def import_session(database: Path, file: Path, project: str, *, limit: int | Non
     with opened_session(file) as (_, lines):
         for _ in lines:  # a damaged file leaves no trace
             pass
+    with contextlib.suppress(StoreError):  # the next line tells
+        remove_unfinished(database)
     session = new_id()
     with opened_session(file) as (header, lines), new_session(database, session) as connection:
         made = _written(connection, session, project, header, _first(lines, limit))

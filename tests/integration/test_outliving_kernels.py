@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.held.waiting import attach, last_outputs, stop, waiting_kernels
 from mahtab_tui.kernel.outliving import TAKEN
@@ -23,11 +24,15 @@ from mahtab_tui.kernel.succession import Succession
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding import spool
 from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import HereAndHeld
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.namespaces import keep_place
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost
 from tests.integration.outliving import ELSEWHERE, OPEN, SESSION, Screen, holder_of
+from tests.integration.sessions import Watched
 from tests.waiting import alive, wait_for
 
 WAIT = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\n"
@@ -81,6 +86,25 @@ def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
     assert [display.data for display in second.displays] == ["**bold**"] * 3
     assert second.run(2, "P.__name__").output == "'P'\n"
     second.kernel.close()
+
+
+def test_a_cell_that_goes_on_is_busy_since_an_earlier_screen_began_it(project: Path) -> None:
+    left_with("")
+    past = [UserReplIn(WAIT, cell=1, party="you", time=1000.0)]
+    kernel = ProcessKernel(place=HereAndHeld(SESSION, 1.0, attach(SESSION)), undo_steps=0)
+    store = Watched()
+    session = Session(load_settings(model="demo"), kernel, NoFace(), store=store, past=past)
+    session.start()
+
+    def busy() -> list[tuple[int | None, float | None]]:
+        return [(record.cell, record.since) for record in list(store.records) if isinstance(record, Kernel) and record.state == "busy"]
+
+    wait_for(busy)
+    go()
+    wait_for(lambda: not session.cell_runs)
+    session.cells.run("1")
+    assert busy() == [(1, 1000.0), (2, None)]
+    session.close()
 
 
 @pytest.mark.usefixtures("anywhere")

@@ -70,6 +70,8 @@ async def test_a_busy_kernel_shows_for_how_long(make_app: MakeApp, monkeypatch: 
         assert line(pilot).endswith("idle")
         await told(pilot, kernel("busy"), when=now)
         assert line(pilot).endswith("busy    0.0 s")
+        await told(pilot, kernel("idle"), kernel("busy", since=now - 75.5), when=now)  # an earlier screen has begun the cell
+        assert line(pilot).endswith("busy   75.5 s")
 
 
 async def test_of_many_states_at_once_the_last_is_shown_and_time_counts_from_where_it_began(

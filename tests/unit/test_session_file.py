@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +21,10 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.prompt import RESUMED, PromptHandler
 from mahtab_tui.bus.records import Record
+from mahtab_tui.session.leftovers import remove_leftovers
 from mahtab_tui.store import database as store_database
 from mahtab_tui.store import importing, session_file
+from mahtab_tui.store.digest import delete_session
 from mahtab_tui.store.finding import find_sessions
 from mahtab_tui.store.importing import IMPORTED, import_session
 from mahtab_tui.store.resume import database, find_session, resumed_store
@@ -266,6 +270,48 @@ def test_a_failure_while_it_is_written_leaves_nothing(home: Path, tmp_path: Path
     monkeypatch.setattr(importing, "_row", broken)
     with pytest.raises(Exception, match="No space left"):
         import_session(database(), file, "/p")
+    assert untouched() == before
+
+
+KILLED = """
+import pathlib, sys
+from mahtab_tui.store import importing
+from mahtab_tui.store.resume import database
+def stopping(lines, limit):
+    for number, line in enumerate(lines):
+        if number == 700:
+            print("half", flush=True)
+            sys.stdin.read()
+        yield line
+importing._first = stopping
+importing.import_session(database(), pathlib.Path(sys.argv[1]), "/p")
+"""
+
+
+@pytest.mark.parametrize("by", ["a start", "an import"])
+def test_what_a_killed_import_has_written_is_removed_and_what_a_running_one_writes_is_not(home: Path, tmp_path: Path, by: str) -> None:
+    save("abc", *SAID)
+    file = packed(tmp_path / "it.gz", header(), *[record() for _ in range(1_200)])
+    before = untouched()
+
+    def look() -> None:
+        if by == "a start":
+            remove_leftovers()
+        else:
+            with pytest.raises(BadSessionFile):
+                import_session(database(), packed(tmp_path / "other.gz", header(), record(tag="kernel", attrs={"state": 1})), "/p")
+            import_session(database(), packed(tmp_path / "empty.gz", header()), "/p", limit=0)
+            for row in list_sessions(database(), "/p"):
+                delete_session(database(), row.id)
+
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(file)], stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"half\n"
+        look()
+        assert untouched() == (before[0], before[1] + 500)
+        other.kill()
+    look()
     assert untouched() == before
 
 

@@ -27,6 +27,8 @@ class Kernel(Record, tag=tags.KERNEL):
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
     """The running cell."""
+    since: float | None = None
+    """When that cell began, if it did so on an earlier screen, in seconds since the epoch."""
     place: str | None = None
     """The machine, or the command that leads to the kernel; None for here."""
     next_try: float | None = None

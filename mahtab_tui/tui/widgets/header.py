@@ -155,7 +155,7 @@ class HeaderBar(Widget):
         state = self.kernel.state
         for record in records:
             if record.state == "busy" and state != "busy":
-                self._busy_since = record.time
+                self._busy_since = record.since or record.time
             state = record.state
         self.kernel = records[-1]
 
