@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
@@ -136,23 +137,18 @@ def read_answer(
     return reader.answer(failure)
 
 
+@dataclass(eq=False, repr=False)
 class _AnswerReader:
     """Folds the chunks of one answer."""
 
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        messages: Sequence[AnyMessage],
-        cancelled: threading.Event,
-        on_token: OnToken,
-        options: Mapping[str, Any],
-    ) -> None:
+    _llm: BaseChatModel
+    _messages: Sequence[AnyMessage]
+    _cancelled: threading.Event
+    _on_token: OnToken
+    _options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
         self.tokens: list[str] = []
-        self._llm = llm
-        self._messages = messages
-        self._cancelled = cancelled
-        self._on_token = on_token
-        self._options = options
         self._pieces: list[BaseMessage] = []
         """Kept only for models that call tools."""
         self._sent = False

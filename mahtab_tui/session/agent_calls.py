@@ -6,7 +6,7 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, InitVar, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.hidden import refusal
@@ -198,30 +198,28 @@ class AgentCalls:
         return code
 
 
+@dataclass(eq=False, repr=False)
 class _Run:
     """One cell of an agent in the session's queue."""
 
-    def __init__(
-        self,
-        session: Session,
-        agent: JoinedAgent,
-        call: AgentCall,
-        request: str,
-        code: str,
-        timeout: float | None,
-        allowed: tuple[str, ...],
-        rights: Rights | None,
-        *,
-        follow: bool,
-    ) -> None:
-        """allowed: private variables about which the user was asked. rights: what it may do by the rules. follow: the agent gets the cell's start and output while it runs."""
-        self._session, self._agent, self._call, self._request, self._code = session, agent, call, request, code
-        self._allowed = allowed
-        self._rights = rights
-        self._follow = follow
+    _session: Session
+    _agent: JoinedAgent
+    _call: AgentCall
+    _request: str
+    _code: str
+    timeout: InitVar[float | None]
+    _allowed: tuple[str, ...]
+    """Private variables about which the user was asked."""
+    _rights: Rights | None
+    """What it may do by the rules."""
+    _: KW_ONLY
+    follow: bool
+    """The agent gets the cell's start and output while it runs."""
+
+    def __post_init__(self, timeout: float | None) -> None:
         self._moved = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
-        self._bounded = BoundedCell(session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
+        self._bounded = BoundedCell(self._session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
         self._ended: tuple[CellResult, list[bytes]] | None = None
         self._worker = 0
         """Process id of the kernel that ran the cell."""
@@ -303,11 +301,11 @@ class _Run:
         self._moved.set()
 
     def _begun(self, cell: int) -> None:
-        if self._follow:
+        if self.follow:
             self._call.send({"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)})
 
     def _hear(self, kind: OutputKind, text: str) -> None:
-        if self._follow:
+        if self.follow:
             self._call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:
             self._printed.append(text[: self._room])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import ConversationSummary, EarlierMessage
@@ -37,31 +38,24 @@ class QuestionBlocked(ModelError):
     """A hook keeps a question from being asked; the user has been told."""
 
 
+@dataclass(eq=False, repr=False)
 class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        profile: Profile,
-        models: Models,
-        knowledge: Knowledge,
-        turns: TurnHost,
-        inbox: Inbox,
-        past: Sequence[Record] = (),
-        *,
-        makes_agent: bool,
-    ) -> None:
-        """past: the records of a resumed session. makes_agent: whether this creates the agent; otherwise the program does (`adopt`)."""
-        self._settings = settings
-        self.profile = profile
-        self._models = models
-        self._knowledge = knowledge
-        self._turns = turns
-        self._inbox = inbox
-        self._past = past
-        self._makes_agent = makes_agent
-        self._log = turns.log
+    _settings: Settings
+    profile: Profile
+    _models: Models
+    _knowledge: Knowledge
+    _turns: TurnHost
+    _inbox: Inbox
+    _past: Sequence[Record] = ()
+    """The records of a resumed session."""
+    _: KW_ONLY
+    makes_agent: bool
+    """Whether this creates the agent; otherwise the program does (`adopt`)."""
+
+    def __post_init__(self) -> None:
+        self._log = self._turns.log
         self._making = threading.Lock()
         self._changing = threading.Lock()
         self._warming = threading.Lock()
@@ -145,7 +139,7 @@ class AgentThread:
     @property
     def model(self) -> str | BaseChatModel:
         """The model that answers: its name, or the object."""
-        return self.profile.model if self._makes_agent or self._agent is None else self._agent.model
+        return self.profile.model if self.makes_agent or self._agent is None else self._agent.model
 
     @property
     def sees(self) -> bool | None:
@@ -198,7 +192,7 @@ class AgentThread:
             self._thread.join(2.0)
 
     def _make_agent(self) -> ReplAgent:
-        if not self._makes_agent:
+        if not self.makes_agent:
             raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
         with IMPORTS.turn():
             from mahtab_tui.agent.repl_agent import create_repl_agent

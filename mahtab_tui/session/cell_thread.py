@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,31 +23,24 @@ if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
 
 
+@dataclass(eq=False, repr=False)
 class CellThread:
     """Runs the cells of the inbox, one after the other."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        kernel: Kernel,
-        keeping: Keeping,
-        host: SessionKernelHost,
-        cells: Cells,
-        inbox: Inbox,
-        ready: Future[bool],
-        files: Sequence[DataFile],
-        past: Sequence[Record] = (),
-    ) -> None:
-        """ready: set when the first kernel is ready, see `Session.ready`. files: are loaded into variables once the kernel has started. past: the records of a resumed session."""
-        self._log = log
-        self._kernel = kernel
-        self._keeping = keeping
-        self._host = host
-        self._cells = cells
-        self._inbox = inbox
-        self._files = files
-        self._past = past
-        self._ready = ready
+    _log: logging.Logger
+    _kernel: Kernel
+    _keeping: Keeping
+    _host: SessionKernelHost
+    _cells: Cells
+    _inbox: Inbox
+    _ready: Future[bool]
+    """Set when the first kernel is ready, see `Session.ready`."""
+    _files: Sequence[DataFile]
+    """Loaded into variables once the kernel has started."""
+    _past: Sequence[Record] = ()
+    """The records of a resumed session."""
+
+    def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
 
     def start(self) -> None:

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,29 +50,22 @@ class FinishedCell(NamedTuple):
     status: str
 
 
+@dataclass(eq=False, repr=False)
 class Cells:
     """Numbers and runs every cell of the session, whoever wrote it."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        kernel: Kernel,
-        keeping: Keeping,
-        tools: ToolCalls,
-        private: PrivateNames,
-        face: Face,
-        hooks: Hooks | None = None,
-        *,
-        first: int = 1,
-    ) -> None:
-        """hooks: None if there are none. first: the number of the first cell."""
-        self._log = log
-        self._kernel = kernel
-        self._keeping = keeping
-        self._tools = tools
-        self._private = private
-        self._face = face
-        self._hooks = hooks
+    _log: logging.Logger
+    _kernel: Kernel
+    _keeping: Keeping
+    _tools: ToolCalls
+    _private: PrivateNames
+    _face: Face
+    _hooks: Hooks | None
+    _: KW_ONLY
+    first: InitVar[int]
+    """The number of the first cell."""
+
+    def __post_init__(self, first: int) -> None:
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
         self.servers: frozenset[str] = frozenset()

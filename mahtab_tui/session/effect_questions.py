@@ -6,6 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from mahtab_tui.bus.decision import Decision
@@ -28,33 +29,27 @@ _WHAT = {
 _INSIDE = "reaches native code, or Python's own inside"
 
 
+@dataclass(eq=False, repr=False)
 class EffectQuestions:
     """Knows the rights of limited cells, and asks the user about effects that these do not cover."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        kernel: Kernel,
-        cells: Cells,
-        approvals: UserRequests[Decision],
-        rules: Callable[[], tuple[Rule, ...]],
-        stop: Callable[[], object],
-        *,
-        can_ask: bool,
-    ) -> None:
-        """stop: stops the model's turn. can_ask: whether there is a user who can answer."""
-        self._log = log
-        self._kernel = kernel
-        self._cells = cells
-        self._approvals = approvals
-        self._rules = rules
-        self._stop = stop
-        self._can_ask = can_ask
+    _log: logging.Logger
+    _kernel: Kernel
+    _cells: Cells
+    _approvals: UserRequests[Decision]
+    _rules: Callable[[], tuple[Rule, ...]]
+    _stop: Callable[[], object]
+    """Stops the model's turn."""
+    _: KW_ONLY
+    can_ask: bool
+    """Whether there is a user who can answer."""
+
+    def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._open: dict[str, int] = {}
         """The cells of the questions that wait, by request."""
-        cells.interrupted.append(self.cancel)
+        self._cells.interrupted.append(self.cancel)
 
     def answer(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a kernel's question whether an effect is allowed."""
@@ -67,7 +62,7 @@ class EffectQuestions:
         text = visible(f"{name}({', '.join(map(repr, arguments))})")
         if action == "refuse":
             return _answer(False, why=f"{text} was not run. {why}")
-        if not self._can_ask:
+        if not self.can_ask:
             return _answer(False, why=f"{text} was not run: the rules do not allow it, and there is nobody to ask.")
         if len(text) > _LONGEST:
             return _answer(False, why=f"{name} was not run: its arguments are too long for the user to read.")

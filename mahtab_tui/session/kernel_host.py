@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,40 +29,27 @@ if TYPE_CHECKING:
     from mahtab_tui.session.server_calls import ServerCalls
 
 
+@dataclass(eq=False, repr=False)
 class SessionKernelHost:
     """The `kernel.base.KernelHost` of a session, created after its other parts."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        face: Face,
-        secrets: Secrets,
-        spending: Spending,
-        cells: Cells,
-        tools: ToolCalls,
-        servers: ServerCalls | None,
-        searches: Searches,
-        agent: AgentThread,
-        private: PrivateNames,
-        kernel: Kernel,
-        approvals: UserRequests[Decision],
-        *,
-        reads_input: bool,
-    ) -> None:
-        """reads_input: whether a user can answer `input()`."""
-        self._log = log
-        self._face = face
-        self._secrets = secrets
-        self._spending = spending
-        self._cells = cells
-        self._tools = tools
-        self._servers = servers
-        self._searches = searches
-        self._agent = agent
-        self._private = private
-        self._kernel = kernel
-        self._approvals = approvals
-        self._reads_input = reads_input
+    _log: logging.Logger
+    _face: Face
+    _secrets: Secrets
+    _spending: Spending
+    _cells: Cells
+    _tools: ToolCalls
+    _servers: ServerCalls | None
+    _searches: Searches
+    _agent: AgentThread
+    _private: PrivateNames
+    _kernel: Kernel
+    _approvals: UserRequests[Decision]
+    _: KW_ONLY
+    reads_input: bool
+    """Whether a user can answer `input()`."""
+
+    def __post_init__(self) -> None:
         self.inputs: UserRequests[str | None] = UserRequests()
 
     @cached_property
@@ -179,7 +167,7 @@ class SessionKernelHost:
 
     def _input(self, prompt: str, password: bool) -> str | None:
         """Ask the user for a line; None for the end of input."""
-        if not self._reads_input:
+        if not self.reads_input:
             raise RuntimeError("input() has nobody to ask: this session has no screen.")
         request = self.inputs.new_id()
         asked = Input(prompt, request=request, cell=self._cells.last, password=password, state="waiting")

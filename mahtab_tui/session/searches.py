@@ -9,6 +9,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,30 +44,22 @@ _MOST_TOLD = 20
 """Texts that may be told and not searched yet."""
 
 
+@dataclass(eq=False, repr=False)
 class Searches:
     """`search.control.Control` over an engine that is loaded with the first search."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        settings: Settings,
-        models: Models,
-        spending: Spending,
-        secrets: Secrets,
-        kernel: Kernel,
-        inbox: Inbox,
-        *,
-        asking: Asking,
-    ) -> None:
-        """asking: what happens before a large fan-out; without a screen there is nobody to ask."""
-        self._log = log
-        self._settings = settings
-        self._models = models
-        self._spending = spending
-        self._asking = asking
-        self._secrets = secrets
-        self._kernel = kernel
-        self._inbox = inbox
+    _log: logging.Logger
+    _settings: Settings
+    _models: Models
+    _spending: Spending
+    _secrets: Secrets
+    _kernel: Kernel
+    _inbox: Inbox
+    _: KW_ONLY
+    asking: Asking
+    """What happens before a large fan-out; without a screen there is nobody to ask."""
+
+    def __post_init__(self) -> None:
         self._making = threading.Lock()
         self._search: Search | None = None
         self._running: dict[str, str] = {}
@@ -122,7 +115,7 @@ class Searches:
                 model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
-                asking="run" if args["yes"] else self._asking,
+                asking="run" if args["yes"] else self.asking,
                 about=about,
                 tree=tree,
                 sampling=sampling_of(**sampling),

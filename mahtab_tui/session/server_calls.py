@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.decision import Decision
@@ -54,28 +55,22 @@ class _OpenCall:
             cancel()
 
 
+@dataclass(eq=False, repr=False)
 class ServerCalls:
     """Serves what code in the kernel asks of MCP servers."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        knowledge: Knowledge,
-        cells: Cells,
-        profile: Profile,
-        approvals: UserRequests[Decision],
-        stop: Callable[[], object],
-    ) -> None:
-        """stop: stops the model's turn."""
-        self._log = log
-        self._knowledge = knowledge
-        self._cells = cells
-        self._profile = profile
-        self._approvals = approvals
-        self._stop = stop
+    _log: logging.Logger
+    _knowledge: Knowledge
+    _cells: Cells
+    _profile: Profile
+    _approvals: UserRequests[Decision]
+    _stop: Callable[[], object]
+    """Stops the model's turn."""
+
+    def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
         self._open: dict[str, _OpenCall] = {}
-        cells.interrupted.append(self._cancel_of)
+        self._cells.interrupted.append(self._cancel_of)
 
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.hidden import visible
@@ -21,22 +22,17 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessageChunk
 
 
+@dataclass(eq=False, repr=False)
 class Suggestions:
     """Asks a model for suggestions, one at a time. After its first failure, which is reported, there are no more."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        make_llm: Callable[[], BaseChatModel],
-        variables: Callable[[], Sequence[Variable]],
-        spending: Spending,
-        secrets: Secrets,
-    ) -> None:
-        self._log = log
-        self._make_llm = make_llm
-        self._variables = variables
-        self._spending = spending
-        self._secrets = secrets
+    _log: logging.Logger
+    _make_llm: Callable[[], BaseChatModel]
+    _variables: Callable[[], Sequence[Variable]]
+    _spending: Spending
+    _secrets: Secrets
+
+    def __post_init__(self) -> None:
         self._llm: BaseChatModel | None = None
         self._failed = False
 

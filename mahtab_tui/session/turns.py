@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -36,61 +37,47 @@ if TYPE_CHECKING:
     from mahtab_tui.session.rights import Rights
 
 
+@dataclass(eq=False, repr=False)
 class TurnHost:
     """The `agent.host.AgentHost` of a session."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        kernel: Kernel,
-        cells: Cells,
-        undo: Undo,
-        prompt: PromptHandler,
-        profile: Profile,
-        secrets: Secrets,
-        spending: Spending,
-        attachments: Attachments,
-        approvals: UserRequests[Decision],
-        private: PrivateNames,
-        hooks: Hooks | None = None,
-        past: Sequence[Record] = (),
-        *,
-        keeps_exchange: bool,
-        can_ask: bool,
-    ) -> None:
-        """hooks: None if there are none. past: the records of a resumed session. keeps_exchange: save the last question and answer for the next session, and load those of
-        the previous one. can_ask: whether there is a user who can answer."""
-        self.log = log
+    log: logging.Logger
+    _kernel: Kernel
+    _cells: Cells
+    _undo: Undo
+    _prompt: PromptHandler
+    profile: Profile
+    secrets: Secrets
+    spending: Spending
+    _attachments: Attachments
+    approvals: UserRequests[Decision]
+    _private: PrivateNames
+    hooks: Hooks | None
+    past: InitVar[Sequence[Record]]
+    _: KW_ONLY
+    keeps_exchange: bool
+    """Save the last question and answer for the next session, and load those of the previous one."""
+    can_ask: bool
+    """Whether there is a user who can answer."""
+
+    def __post_init__(self, past: Sequence[Record]) -> None:
         self.cancelled = threading.Event()
-        self.profile = profile
-        self.secrets = secrets
-        self.spending = spending
-        self.approvals = approvals
-        self.left_out = prompt.left_out
+        self.left_out = self._prompt.left_out
         self.pictures = dict(_pictures(past))
-        self._kernel = kernel
-        self._cells = cells
-        self._undo = undo
-        self._prompt = prompt
-        self._attachments = attachments
-        self._private = private
-        self.hooks = hooks
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
         self._rights: Rights | None = None
         """What the code that runs next may do by the rules; None: everything."""
         self._plans = False
         """Whether that code belongs to a plan, so that what it does to variables is taken back."""
-        self._can_ask = can_ask
         self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
-        self._keeps_exchange = keeps_exchange
         self._exchange: tuple[str, str] | None = None
         """The last question and its answer."""
         self._kept = False
         """Whether it is saved for the next session."""
-        self._tells_prior = keeps_exchange and not past
+        self._tells_prior = self.keeps_exchange and not past
         self._prior = ""
         """The previous session's exchange, to be sent with the next question."""
         self._attached: dict[int, str] = {}
@@ -99,7 +86,7 @@ class TurnHost:
         self._waiting_cells = 0
         self._asked: str | None = None
         """The id of the approval that waits."""
-        self._reviews = Reviews(log, kernel, undo)
+        self._reviews = Reviews(self.log, self._kernel, self._undo)
 
     @cached_property
     def rules(self) -> CodeRules:
@@ -195,10 +182,10 @@ class TurnHost:
             return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
         if self._allowed:
             why = why_asked(self._allowed, self.party)
-            return why if self._can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
+            return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
         if verdict is not None and verdict.action == "ask":
             why = f"the rule {verdict.rule} asks"
-            return why if self._can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to answer.")
+            return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to answer.")
         if verdict is not None and verdict.action == "allow" and approval == "ask":
             self._rights = self.rules.rights(verdict, "rules")
             return Decision("run")
@@ -295,7 +282,7 @@ class TurnHost:
 
     def answered(self, question: str, answer: str) -> None:
         """Save an exchange for the next session."""
-        if self._keeps_exchange:
+        if self.keeps_exchange:
             self._exchange, self._kept = (question, answer), False
             self.keep_exchange()
 
