@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.graph import create_repl_graph
-    from mahtab_tui.agent.narration import Callbacks
     from mahtab_tui.agent.reflection import build_reflection_prompt
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.agent.routes import should_continue, should_execute
-    from mahtab_tui.agent.runner import run_graph
+    from mahtab_tui.agent.runner import Callbacks, run_graph
     from mahtab_tui.agent.state import AgentState, ReflectionResult, create_initial_state
     from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 _HOMES = {
     "AgentState": "mahtab_tui.agent.state",
-    "Callbacks": "mahtab_tui.agent.narration",
+    "Callbacks": "mahtab_tui.agent.runner",
     "REFLECTION_PROMPT_TEMPLATE": "mahtab_tui.llm.prompts",
     "ReflectionResult": "mahtab_tui.agent.state",
     "ReplAgent": "mahtab_tui.agent.repl_agent",

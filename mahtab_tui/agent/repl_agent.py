@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from langchain_core.messages import AnyMessage, SystemMessage
 
-from mahtab_tui.agent.context_sizes import sizes_of
 from mahtab_tui.agent.conversation import Conversation
+from mahtab_tui.agent.fitting import sizes_of
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import MessageHistory
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, EarlierMessage, Interruptible
 from mahtab_tui.agent.model_calls import tell_window
-from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
-from mahtab_tui.agent.runner import run_graph
+from mahtab_tui.agent.runner import Callbacks, run_graph
 from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import UserChat, emit

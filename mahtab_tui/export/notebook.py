@@ -1,4 +1,4 @@
-"""Entries as a Jupyter notebook."""
+"""Entries as a Jupyter notebook, or as Markdown."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
 from mahtab_tui.export.quoting import escaped, fenced, inert
@@ -22,8 +23,6 @@ METADATA = "mahtab"
 _ID = re.compile(r"[^a-zA-Z0-9-]+")
 _LANGUAGES = {"code": "python", "text": "text", "output": "text"}
 _LEFT_OUT = "# This cell uses a private variable, so it is left out."
-
-
 METADATA_OF_NEW: Node = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
     "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "version": platform.python_version()},
@@ -131,3 +130,28 @@ def error_of(traceback: str) -> tuple[str, str]:
         if found := re.match(r"([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""
     return "Error", ""
+
+
+def markdown(selected: Selected) -> str:
+    """Return the entries as Markdown. Pictures are part of it."""
+    parts = [f"# {escaped(selected.title)}"] if selected.title else []
+    for entry in selected.entries:
+        if not isinstance(entry, Cell):
+            parts.append(words_of(entry, selected))
+        elif selected.is_private(entry):
+            parts.append("*A cell that uses a private variable is left out.*")
+        else:
+            undone = " · undone" if entry.undone else ""
+            parts.append(f"*In [{entry.number}] · {escaped(entry.party)}{undone}*\n\n{fenced(entry.code, 'python')}")
+            parts.extend(_outputs(selected.outputs(entry)))
+    return "\n\n".join(plain(part) for part in parts) + "\n"
+
+
+def _outputs(outputs: list[Output]) -> Iterator[str]:
+    for output in outputs:
+        if output.mime.startswith("image/"):
+            yield f"![picture](data:{output.mime};base64,{output.data})"
+        elif output.mime == "text/markdown":
+            yield inert(output.data)
+        elif output.text.strip():
+            yield fenced(output.text, "text")

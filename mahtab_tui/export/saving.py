@@ -6,6 +6,7 @@ import errno
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import nbformat
@@ -15,11 +16,12 @@ from mahtab_tui.export.entries import Cell, Entry
 from mahtab_tui.export.notebook import METADATA_OF_NEW, cells, code_cell
 from mahtab_tui.export.reading import HEADER, Node, NotebookFile, digest, source_of
 from mahtab_tui.export.selection import Selected
-from mahtab_tui.export.spelling import respelled
 from mahtab_tui.export.writing import replace_file
 
 _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST = 3_000
+"""Lines of texts that are compared: it may take time that grows with their square."""
 
 
 class ChangedOutside(Exception):
@@ -41,15 +43,9 @@ def content_of(file: NotebookFile, ran: Mapping[int, Cell], besides: Sequence[En
     new = _split(list(cells(selected._replace(entries=besides), taken)))
     if file.form != "ipynb":
         new = [{**cell, "metadata": {}} for cell in new]
-    elif not has_ids(file.content):
+    elif not (isinstance(minor := file.content.get("nbformat_minor"), int) and minor >= 5):  # its cells have no ids
         new = [{name: value for name, value in cell.items() if name != "id"} for cell in new]
     return {**file.content, "cells": [*made, *new]}
-
-
-def has_ids(content: Node) -> bool:
-    """Return whether cells of this version of the format have ids."""
-    minor = content.get("nbformat_minor")
-    return isinstance(minor, int) and minor >= 5
 
 
 def text_of(file: NotebookFile, content: Node) -> str:
@@ -123,3 +119,29 @@ def _as_text(form: str, content: Node) -> str:
         return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
     except Exception:  # a library over cells from anybody
         raise OSError(errno.EINVAL, "its cells cannot be written as a text") from None
+
+
+def respelled(original: str, read: str, now: str) -> str:
+    """Return `now` with the lines of `original` wherever it has not changed since.
+
+    original: as the author wrote it. read: the same, as the library writes it after it was read. now: as the library writes it after a change.
+    """
+    if now == read:
+        return original
+    theirs, before, after = (text.splitlines(keepends=True) for text in (original, read, now))
+    if theirs == before or max(len(theirs), len(before), len(after)) > _MOST:
+        return now
+    spelt = SequenceMatcher(None, before, theirs, autojunk=False).get_opcodes()
+
+    def as_theirs(start: int, end: int) -> list[str]:
+        lines: list[str] = []
+        for tag, first, last, their_first, their_last in spelt:
+            within = start <= first and last <= end and (first < end or first == len(before))
+            if tag != "equal" and within:
+                lines += theirs[their_first:their_last]
+            else:
+                lines += before[max(start, first) : min(end, last)]
+        return lines
+
+    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return "".join(line for tag, start, end, first, last in changes for line in (as_theirs(start, end) if tag == "equal" else after[first:last]))

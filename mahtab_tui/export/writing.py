@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from mahtab_tui.bus.sanitize import plain
@@ -17,7 +16,27 @@ ENDINGS = (".ipynb", ".py", ".md", ".html")
 
 def rendered(selected: Selected, ending: str) -> str:
     """Return the text of a file with this ending, one of `ENDINGS`."""
-    return _FORMATS[ending](selected)
+    if ending == ".html":
+        from mahtab_tui.export.page import page
+
+        return page(selected)
+    import nbformat
+
+    from mahtab_tui.export.notebook import markdown, notebook
+
+    if ending == ".md":
+        return markdown(selected)
+    if ending == ".ipynb":
+        return str(nbformat.writes(notebook(selected))) + "\n"
+    import jupytext
+
+    made = notebook(selected._replace(entries=[entry for entry in selected.entries if not isinstance(entry, Aside)]))
+    made.metadata = {"kernelspec": made.metadata.kernelspec}
+    for cell in made.cells:
+        cell.metadata = {}
+        if cell.cell_type == "markdown":
+            cell.source = plain(cell.source)  # Python reads no file with a NUL in it
+    return str(jupytext.writes(made, fmt="py:percent"))
 
 
 def write(selected: Selected, path: Path, *, over: bool = False) -> None:
@@ -58,40 +77,3 @@ def _mode(path: Path) -> int:
         mask = os.umask(0o077)
         os.umask(mask)
         return 0o666 & ~mask
-
-
-def _ipynb(selected: Selected) -> str:
-    import nbformat
-
-    from mahtab_tui.export.notebook import notebook
-
-    return str(nbformat.writes(notebook(selected))) + "\n"
-
-
-def _script(selected: Selected) -> str:
-    import jupytext
-
-    from mahtab_tui.export.notebook import notebook
-
-    made = notebook(selected._replace(entries=[entry for entry in selected.entries if not isinstance(entry, Aside)]))
-    made.metadata = {"kernelspec": made.metadata.kernelspec}
-    for cell in made.cells:
-        cell.metadata = {}
-        if cell.cell_type == "markdown":
-            cell.source = plain(cell.source)  # Python reads no file with a NUL in it
-    return str(jupytext.writes(made, fmt="py:percent"))
-
-
-def _markdown(selected: Selected) -> str:
-    from mahtab_tui.export.markdown import markdown
-
-    return markdown(selected)
-
-
-def _page(selected: Selected) -> str:
-    from mahtab_tui.export.page import page
-
-    return page(selected)
-
-
-_FORMATS: dict[str, Callable[[Selected], str]] = {".ipynb": _ipynb, ".py": _script, ".md": _markdown, ".html": _page}

@@ -15,8 +15,7 @@ from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, enco
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.broadcast import Feed
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused, JoinedAgent
-from mahtab_tui.session.shared_sessions import SharingError, peer_uid, socket_path
-from mahtab_tui.session.watching import record_frame
+from mahtab_tui.session.shared_sessions import SharingError, peer_uid, record_frame, socket_path
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session

@@ -1,4 +1,4 @@
-"""Finds the running sessions on this machine: each has a socket in a folder that only its user can access."""
+"""Finds and watches the running sessions on this machine: each has a socket in a folder that only its user can access."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mahtab_tui.kernel.worker.frames import FrameError, FrameReader, encode
+from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.settings.model import home_folder
 
 PATIENCE = 2.0
@@ -106,24 +108,36 @@ def session_for(name: str | None, project: Path) -> RunningSession:
 def _answering(folder: Path) -> Iterator[RunningSession]:
     for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
         try:
-            answer = _probe(path)
+            answer = next(_frames(path, "probe", PATIENCE), None)
         except (ConnectionRefusedError, FileNotFoundError):
             with contextlib.suppress(OSError):
                 path.unlink()
         except (OSError, FrameError):
             continue
-        else:
+        if answer is not None:
             agents = [str(agent) for agent in answer["agents"]]
             yield RunningSession(str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path)
 
 
-def _probe(path: Path) -> dict[str, Any]:
+def _frames(path: Path, op: str, patience: float | None = None) -> Iterator[Frame]:
+    """Ask a session for something, and yield what it sends. patience: for each piece. Raises `OSError`, `FrameError`."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(patience)
         connection.connect(str(path))
-        connection.sendall(encode({"op": "probe"}))
+        connection.sendall(encode({"op": op}))
         reader = FrameReader()
         while data := connection.recv(65536):
-            for frame in reader.feed(data):
-                return frame
-    raise FrameError("the session did not answer")
+            yield from reader.feed(data)
+
+
+def record_frame(record: Record) -> Frame:
+    return {"op": "record", **as_json(record)}
+
+
+def follow(running: RunningSession) -> Iterator[Record]:
+    """Yield the recent records of a session, then new ones until it ends. Raises `OSError` if it cannot be reached."""
+    with contextlib.suppress(FrameError):  # the session is damaged, or not a session
+        for frame in _frames(running.path, "watch"):
+            with contextlib.suppress(InvalidRecord):
+                if frame.get("op") == "record" and (record := from_json(frame)) is not None:
+                    yield record

@@ -1,4 +1,4 @@
-"""Sets a damaged database aside, so that a new one can begin."""
+"""Opens the files of SQLite, and sets a damaged one aside, so that a new one can begin."""
 
 from __future__ import annotations
 
@@ -12,6 +12,26 @@ from pathlib import Path
 
 _WAL, _SHM = "-wal", "-shm"
 """Files that SQLite keeps beside a database: the write-ahead log and its index."""
+
+
+def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
+    """Open a database, each statement of which is a transaction of its own; a new file is readable by this user only.
+
+    path: None for memory. tables: statements that make them. wait: seconds to wait for another program's write. Raises `sqlite3.Error`, `OSError`.
+    """
+    if path is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.touch(mode=0o600, exist_ok=False)
+    connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=wait, isolation_level=None)
+    try:
+        if tables:
+            connection.execute("pragma journal_mode = wal")
+            connection.executescript(tables)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def is_damage(error: BaseException | None) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.store.claim import claim, is_open
-from mahtab_tui.store.damage import file_identity, is_damage, is_damage_of_index, set_aside
+from mahtab_tui.store.damage import file_identity, is_damage, is_damage_of_index, open_file, set_aside
 from mahtab_tui.store.encoding import readable
 
 SCHEMA = 2
@@ -86,10 +87,7 @@ def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
 def connect(path: Path) -> sqlite3.Connection:
     """Open the database; a new one is readable by this user only. Raises `StoreError`."""
     with as_sentences(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            path.touch(mode=0o600, exist_ok=False)
-        connection = sqlite3.connect(path, check_same_thread=False, timeout=WAIT, isolation_level=None)
+        connection = open_file(path, "", WAIT)
         connection.text_factory = readable
         try:
             _prepare(connection, path)
@@ -97,6 +95,14 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
+
+
+def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return the rows of a query; none if there is no database. Raises `StoreError`."""
+    if not path.exists():
+        return []
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        return connection.execute(query, values).fetchall()
 
 
 @contextlib.contextmanager

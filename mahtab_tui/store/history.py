@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.store.damage import file_identity, is_damage, set_aside
+from mahtab_tui.store.damage import file_identity, is_damage, open_file, set_aside
 from mahtab_tui.store.encoding import readable, restored, stored
 
 _TABLES = """
@@ -119,18 +119,8 @@ class History:
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
-    if path is not None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            path.touch(mode=0o600, exist_ok=False)
-    connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=2, isolation_level=None)
+    connection = open_file(path, _TABLES, 2.0)
     connection.text_factory = readable
-    try:
-        connection.execute("pragma journal_mode = wal")
-        connection.executescript(_TABLES)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

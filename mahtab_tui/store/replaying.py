@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store.forks import fork, fork_before
+from mahtab_tui.store.branches import fork, fork_before
 from mahtab_tui.store.importing import import_session
 from mahtab_tui.store.resume import database, find_session
 from mahtab_tui.store.session_file import opened_session

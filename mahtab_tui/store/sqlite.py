@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
 from mahtab_tui.store.damage import file_identity, is_damage_of_index
-from mahtab_tui.store.database import as_sentences, connect, new_session, transaction
+from mahtab_tui.store.database import as_sentences, connect, fetched, new_session, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
 from mahtab_tui.store.reading import StoredRow, decoded
 
@@ -179,18 +179,12 @@ class SqliteStore:
 
     def output(self, cell: int) -> str | None:
         """Return everything a cell has printed; None if it was not stored or the cell still runs. Raises `StoreError`."""
-        if not self._is_own:
-            return None
-        with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
-            row = connection.execute(_OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell)).fetchone()
-        return None if row is None else restored(row[0])
+        rows = fetched(self.path, _OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell)) if self._is_own else []
+        return restored(rows[0][0]) if rows else None
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
-        if not self._is_own:
-            return []
-        with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
-            rows = connection.execute(_SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES))).fetchall()
+        rows = fetched(self.path, _SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES))) if self._is_own else []
         return [row[0] for row in rows if isinstance(row[0], str)]
 
     @property
@@ -281,19 +275,13 @@ def list_sessions(path: Path, project: str | None = None, *, begins: str = "", l
 
     begins: only those whose id begins so. limit: how many, or `ALL`.
     """
-    if not path.exists():
-        return []
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        return [session_row(row) for row in connection.execute(_LIST, (project, project, begins, stored(begins), limit))]
+    return [session_row(row) for row in fetched(path, _LIST, (project, project, begins, stored(begins), limit))]
 
 
 def count_sessions(path: Path, project: str | None = None) -> int:
     """Return the number of sessions of one project or of all. Raises `StoreError`."""
-    if not path.exists():
-        return 0
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        row = connection.execute("select count(*) from session where ? is null or project = ?", (project, project)).fetchone()
-    return int(row[0])
+    rows = fetched(path, "select count(*) from session where ? is null or project = ?", (project, project))
+    return int(rows[0][0]) if rows else 0
 
 
 def session_row(row: tuple[Any, ...]) -> SessionRow:
@@ -366,24 +354,18 @@ def fork_session(path: Path, session: str, copy: str, *, before: int | None = No
 
 def start_of_cell(path: Path, session: str, cell: int) -> int | None:
     """Return the number of the record with which a cell began, or of the question that it answers; None if there is none. Raises `StoreError`."""
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        row = connection.execute(_CELL, (session, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, cell)).fetchone()
-        if row is None or row[1] is None:
-            return None if row is None else int(row[0])
-        asked = connection.execute(
-            "select max(number) from record where session = ? and tag = ? and number < ?", (session, tags.USER_CHAT, row[0])
-        ).fetchone()
-    return int(asked[0] or row[0])
+    began = fetched(path, _CELL, (session, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, cell))
+    if not began or began[0][1] is None:
+        return int(began[0][0]) if began else None
+    number = began[0][0]
+    asked = fetched(path, "select max(number) from record where session = ? and tag = ? and number < ?", (session, tags.USER_CHAT, number))
+    return int(asked[0][0] or number)
 
 
 def records_of(path: Path, session: str, tag: str) -> list[Record]:
     """Return the readable records of a session that have one tag. Raises `StoreError`."""
     found: list[Record] = []
-    with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        rows = connection.execute(
-            "select time, tag, attrs, text from record where session = ? and tag = ? order by number", (session, tag)
-        ).fetchall()
-    for row in rows:
+    for row in fetched(path, "select time, tag, attrs, text from record where session = ? and tag = ? order by number", (session, tag)):
         with contextlib.suppress(InvalidRecord):
             found += [record] if (record := decoded(row)) is not None else []
     return found

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mahtab_tui.store.damage import file_identity, is_damage, set_aside
+from mahtab_tui.store.damage import file_identity, is_damage, open_file, set_aside
+from mahtab_tui.store.database import transaction
 
 _TABLE = """
 create table if not exists vector (number integer primary key, model text not null, digest blob not null, data blob not null, unique (model, digest));
@@ -50,7 +51,7 @@ class Vectors:
         rows = [(model, digest, data) for digest, data in vectors.items()]
 
         def write(at: sqlite3.Connection) -> dict[bytes, bytes]:
-            with at:
+            with transaction(at):
                 at.executemany("insert or ignore into vector (model, digest, data) values (?, ?, ?)", rows)
                 at.execute("delete from vector where number <= (select max(number) from vector) - ?", (_KEPT,))
             return {}
@@ -95,16 +96,6 @@ class Vectors:
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
-    if path is not None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            path.touch(mode=0o600, exist_ok=False)
-    connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=_WAIT)
-    try:
-        connection.execute("pragma journal_mode = wal")
-        connection.execute("pragma synchronous = normal")
-        connection.executescript(_TABLE)
-    except BaseException:
-        connection.close()
-        raise
+    connection = open_file(path, _TABLE, _WAIT)
+    connection.execute("pragma synchronous = normal")
     return connection

@@ -16,8 +16,7 @@ from textual.widgets import RichLog, Static
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import styled
-from mahtab_tui.session.shared_sessions import RunningSession
-from mahtab_tui.session.watching import follow
+from mahtab_tui.session.shared_sessions import RunningSession, follow
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.context_sizes import sizes_of
+from mahtab_tui.agent.fitting import sizes_of
 from mahtab_tui.llm.prompts import earlier_conversation, render_context, user_turn
 from mahtab_tui.llm.token_estimate import estimated_tokens
 from mahtab_tui.session.context_use import context_use

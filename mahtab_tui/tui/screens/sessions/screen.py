@@ -24,11 +24,11 @@ from mahtab_tui.session.exports import export_session
 from mahtab_tui.session.waiting import waiting_elsewhere
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.store.branches import fork
 from mahtab_tui.store.claim import Holder, held
 from mahtab_tui.store.describing import cost, day, size
 from mahtab_tui.store.digest import LONGEST_TITLE, catch_up, rename_session
 from mahtab_tui.store.finding import Found, Hit, find_sessions, wanted_words
-from mahtab_tui.store.forks import fork
 from mahtab_tui.store.preview import preview
 from mahtab_tui.store.resume import NoSession, database, remove_session
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
