@@ -88,7 +88,7 @@ class Conversation:
         """
         messages: list[AnyMessage] = []
         for place, remembered in enumerate(self._messages[start:end], start):
-            text = _full_text(remembered) if not left_out else _rest(remembered, left_out)
+            text = _rest(remembered, left_out)
             if not text:
                 continue
             if place < short:
@@ -100,12 +100,10 @@ class Conversation:
         return messages
 
 
-def _full_text(message: KeptMessage) -> str:
-    return prompts.user_turn(message.context, message.text) if message.kind == "question" else message.text
-
-
 def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     """Return what the model is told of a message; empty if it is told nothing."""
+    if not left_out:
+        return prompts.user_turn(message.context, message.text) if message.kind == "question" else message.text
     if message.kind == "question":
         return _rest_of_question(message, left_out)
     if left_out.replaced(answer_entry(message.turn, message.step)):

@@ -18,7 +18,7 @@ START -> generate -> [calls tools?] yes -> tools -+
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 # LangChain would import these on its own threads when a graph first runs; imported here, they keep the order (`system/imports.py`).
 import langchain_core.tools
@@ -44,28 +44,22 @@ ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> ReplGraph:
     """Connect nodes to a graph."""
 
-    def after_blocks(state: AgentState) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
+    def after_blocks(state: AgentState) -> str:
         return after_execute(state, max_turns, reflection)
 
-    def after_check(state: AgentState) -> Literal["generate", "close", "end"]:
+    def after_check(state: AgentState) -> str:
         return should_continue(state, max_turns)
 
     graph = StateGraph(AgentState)
-    graph.add_node("generate", nodes.generate)
-    graph.add_node("tools", nodes.tools)
-    graph.add_node("extract_code", nodes.extract_code)
-    graph.add_node("approve", nodes.approve)
-    graph.add_node("execute", nodes.execute)
-    graph.add_node("reflect", nodes.reflect)
-    graph.add_node("judge", nodes.judge)
-    graph.add_node("close", nodes.close)
+    for name in ("generate", "tools", "extract_code", "approve", "execute", "reflect", "judge", "close"):
+        graph.add_node(name, getattr(nodes, name))
     graph.add_edge(START, "generate")
     graph.add_conditional_edges("generate", after_generate, {"tools": "tools", "extract_code": "extract_code"})
     graph.add_edge("tools", "extract_code")
     graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "generate": "generate", "end": END})
     graph.add_edge("approve", "execute")
-    blocks: dict[Hashable, str] = {"approve": "approve", "reflect": "reflect", "judge": "judge", "generate": "generate", "close": "close", "end": END}
-    graph.add_conditional_edges("execute", after_blocks, blocks)
+    after: dict[Hashable, str] = {**{name: name for name in ("approve", "reflect", "judge", "generate", "close")}, "end": END}
+    graph.add_conditional_edges("execute", after_blocks, after)
     graph.add_edge("judge", "generate")
     graph.add_conditional_edges("reflect", after_check, {"generate": "generate", "close": "close", "end": END})
     graph.add_edge("close", END)

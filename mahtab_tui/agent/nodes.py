@@ -126,7 +126,8 @@ class Nodes:
         block = state["block"] + 1
         undone = bool(results) and results[-1].get("undone", False)
         if not stopped and (results[-1]["is_error"] or undone or decision.action == "refuse"):
-            results += [_not_run(state, later, undone=undone) for later in range(block, len(state["code_blocks"]))]
+            for later in range(block, len(state["code_blocks"])):  # they rely on it
+                results.append(_skipped(state, later, prompts.not_run(later, undone=undone)))
             block = len(state["code_blocks"])
         update: Update = {"execution_results": results, "block": block, "decision": None, "stopped": stopped}
         if stopped or block == len(state["code_blocks"]):
@@ -227,11 +228,8 @@ class Nodes:
         """Fit the messages into the model's context window, with the pictures that are sent."""
         fitted = fit(messages, self._room - size(system) - _tokens(self._sent(messages, pictures)))
         if fitted != messages:
-            _notice(
-                writer,
-                "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out.",
-                "warning",
-            )
+            why = "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out."
+            _notice(writer, why, "warning")
         return fitted
 
     def _sent(self, messages: list[AnyMessage], pictures: Mapping[str, EncodedPicture]) -> Mapping[str, EncodedPicture]:
@@ -281,13 +279,9 @@ def request_of(state: AgentState) -> ApprovalRequest:
 
 
 def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
+    """Make the result of a block that does not run."""
     code = state["code_blocks"][block]
     return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status="skipped", note=note)
-
-
-def _not_run(state: AgentState, block: int, *, undone: bool) -> ExecutionResult:
-    """Make the result of a block that does not run, because it relies on an earlier one that failed, was refused or was undone."""
-    return _skipped(state, block, prompts.not_run(block, undone=undone))
 
 
 def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:

@@ -181,7 +181,10 @@ class AgentCalls:
         }
 
     def _first_line(self, cell: FinishedCell) -> str:
-        return "uses a private variable" if self._session.private.hides_cell(cell.cell) else first_line(cell.code)
+        if self._session.private.hides_cell(cell.cell):
+            return "uses a private variable"
+        line, _, more = cell.code.strip().partition("\n")
+        return line[:HEAD] + (" …" if more or len(line) > HEAD else "")
 
     def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
         """Ask the user about an action on the environment, which always needs approval. Raises `AgentCallDeclined` and `AgentCallRefused`."""
@@ -310,9 +313,3 @@ class _Run:
         if self._room > 0:
             self._printed.append(text[: self._room])
             self._room -= len(text)
-
-
-def first_line(code: str) -> str:
-    """Return the first line of a cell, with an ellipsis if there is more."""
-    line, _, more = code.strip().partition("\n")
-    return line[:HEAD] + (" …" if more or len(line) > HEAD else "")

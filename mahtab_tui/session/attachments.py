@@ -54,15 +54,10 @@ def element_of(record: UserAttachment) -> str:
     return to_xml(record, "turn", "label", "size", "problem", "picture")
 
 
-def shown_nothing(cell: int) -> list[str]:
-    """Return no pictures: without a store there are none."""
-    return []
-
-
 class Attachments:
     """Finds what questions mention, in the kernel's working directory and namespace. It waits for the kernel: never call it on the main thread."""
 
-    def __init__(self, kernel: Kernel, shown: pictures.Shown = shown_nothing, private: PrivateNames | None = None) -> None:
+    def __init__(self, kernel: Kernel, shown: pictures.Shown = lambda cell: (), private: PrivateNames | None = None) -> None:
         """private: the variables that are not sent."""
         self._kernel = kernel
         self._shown = shown

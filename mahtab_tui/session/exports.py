@@ -79,7 +79,7 @@ def export(session: Session, order: ExportOrder) -> None:
     def work() -> None:
         try:
             session.notice(_exported(session, order))
-        except (StoreError, BadExport) as error:
+        except (StoreError, NothingToExport) as error:
             session.notice(str(error), "warning")
         except OSError as error:
             session.notice(f"{order.file} cannot be written: {error.strerror}.", "error")
@@ -125,10 +125,7 @@ def _exported(session: Session, order: ExportOrder) -> str:
     """Write the file, and say so in a sentence."""
     conversation = Conversation(session.everything(), asides=True)
     conversation.cover(session.secrets.told)
-    try:
-        chosen = select(conversation, _id_of(session), name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
-    except NothingToExport as error:
-        raise BadExport(str(error)) from None
+    chosen = select(conversation, _id_of(session), name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
     write(chosen, order.path, over=True)
     return chosen.sentence(str(order.file))
 

@@ -118,7 +118,8 @@ class JoinedAgents:
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             taken = {"you", self._profile.party.lower(), *(agent.name for agent in self._agents)}
-            name = next(name for name in _names(base) if name not in taken)
+            numbered = (f"{base}-{number}" for number in itertools.count(2))
+            name = next(name for name in itertools.chain([base], numbered) if name not in taken)
             used = {agent.colour for agent in self._agents}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
             agent = JoinedAgent(name, colour, leave, told)
@@ -243,9 +244,3 @@ class JoinedAgents:
 
     def _notice(self, text: str) -> None:
         emit(self._log, Notice(text))
-
-
-def _names(base: str) -> Iterator[str]:
-    yield base
-    for number in itertools.count(2):
-        yield f"{base}-{number}"

@@ -88,21 +88,13 @@ class KernelControl:
 
     def redo(self) -> None:
         """Take the last undo back."""
-
-        def work() -> None:
-            self._undo.redo()
-
-        self._on_thread("Nothing was redone", work)
+        self._on_thread("Nothing was redone", self._undo.redo)
 
     def mark_private(self, name: str, private: bool) -> None:
         """Mark a variable as private, or take the mark away."""
+        self._on_thread("Nothing was marked", lambda: self._private.mark(name, private))
 
-        def work() -> None:
-            self._private.mark(name, private)
-
-        self._on_thread("Nothing was marked", work)
-
-    def _on_thread(self, failure: str, work: Callable[[], None]) -> None:
+    def _on_thread(self, failure: str, work: Callable[[], object]) -> None:
         def guarded() -> None:
             try:
                 work()

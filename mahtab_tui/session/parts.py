@@ -16,7 +16,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
-from mahtab_tui.session.attachments import Attachments, shown_nothing
+from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.branches import Branches
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_thread import CellThread
@@ -99,7 +99,7 @@ class Parts:
         self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, self.hooks, first=last + 1)
         self.undo = Undo(log, kernel, self.keeping, self.cells)
         self.branches = Branches(log, settings, store, kernel, self.cells, self.undo)
-        self.attachments = Attachments(kernel, shown_nothing if store is None else store.pictures, self.private)
+        self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
         self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)

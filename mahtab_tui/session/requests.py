@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,19 +15,12 @@ class RequestCancelled(Exception):
     """The question was withdrawn before the user answered it."""
 
 
-class _Question(Generic[T]):
-    def __init__(self) -> None:
-        self.ended = threading.Event()
-        self.answer: T | None = None
-        self.answered = False
-
-
 class UserRequests(Generic[T]):
     """Questions by id, asked on one thread and answered on another."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[str, _Question[T]] = {}
+        self._open: dict[str, Future[T]] = {}
         self._numbers = itertools.count(1)
 
     def new_id(self) -> str:
@@ -35,38 +29,38 @@ class UserRequests(Generic[T]):
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
         """Wait for the answer to a question, unless `withdrawn()` is true. Raises `RequestCancelled`."""
         with self._lock:
-            question = self._open.setdefault(request, _Question())
+            question = self._open.setdefault(request, Future())
             if withdrawn():
-                question.ended.set()
-        question.ended.wait()
-        with self._lock:
-            self._open.pop(request, None)
-        if not question.answered:
-            raise RequestCancelled
-        return question.answer  # type: ignore[return-value]
+                question.cancel()
+        try:
+            return question.result()
+        except CancelledError:
+            raise RequestCancelled from None
+        finally:
+            with self._lock:
+                self._open.pop(request, None)
 
     def answer(self, request: str, answer: T) -> bool:
         """Answer a question, even before `wait` is called; False if it was answered already."""
         with self._lock:
-            question = self._open.setdefault(request, _Question())
-            if question.ended.is_set():
+            question = self._open.setdefault(request, Future())
+            if question.done():
                 return False
-            question.answer, question.answered = answer, True
-            question.ended.set()
+            question.set_result(answer)
             return True
 
     def cancel(self, request: str) -> None:
         """Withdraw a question, even before `wait` is called."""
         with self._lock:
-            self._open.setdefault(request, _Question()).ended.set()
+            self._open.setdefault(request, Future()).cancel()
 
     def cancel_all(self) -> None:
         with self._lock:
             for question in self._open.values():
-                question.ended.set()
+                question.cancel()
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """The ids of the open questions, oldest first."""
         with self._lock:
-            return tuple(request for request, question in self._open.items() if not question.ended.is_set())
+            return tuple(request for request, question in self._open.items() if not question.done())

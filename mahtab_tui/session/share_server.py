@@ -7,7 +7,6 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +37,9 @@ class ShareServer:
 
     def __init__(self, session: Session, project: Path) -> None:
         """project: the folder by which agents find the session."""
-        self._session = session
+        self.session = session
         self._project = project
-        self._calls = AgentCalls(session)
+        self.calls = AgentCalls(session)
         self._connections: set[_Connection] = set()
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
@@ -86,28 +85,16 @@ class ShareServer:
     def described(self) -> Frame:
         return {
             "op": "session",
-            "name": self._session.name,
+            "name": self.session.name,
             "project": str(self._project),
             "pid": os.getpid(),
-            "agents": self._session.joined_agents.names,
+            "agents": self.session.joined_agents.names,
         }
-
-    def join(self, wanted: str, leave: Callable[[str], None]) -> JoinedAgent:
-        return self._session.joined_agents.join(wanted, leave, next(reversed(self._session.cells.finished_since(None)), None))
-
-    def call(self, agent: JoinedAgent, call: AgentCall, what: str, args: dict[str, Any]) -> Any:
-        return self._calls.serve(agent, call, what, args)
-
-    def watch(self) -> Feed:
-        return self._session.broadcast.watch()
-
-    def unwatch(self, feed: Feed) -> None:
-        self._session.broadcast.unwatch(feed)
 
     def gone(self, connection: _Connection, agent: JoinedAgent | None) -> None:
         self._connections.discard(connection)
         if agent is not None:
-            self._session.joined_agents.left(agent, stop=self._session.settings.agent_gone == "stop")
+            self.session.joined_agents.left(agent, stop=self.session.settings.agent_gone == "stop")
 
 
 class _Connection:
@@ -116,6 +103,7 @@ class _Connection:
     def __init__(self, accepted: socket.socket, server: ShareServer) -> None:
         self._socket = accepted
         self._server = server
+        self._session = server.session
         self._sending = threading.Lock()
         self._agent: JoinedAgent | None = None
         self._calls: dict[int, AgentCall] = {}
@@ -135,7 +123,7 @@ class _Connection:
             pass  # the other side does not speak the protocol, or has closed the connection
         finally:
             if self._feed is not None:
-                self._server.unwatch(self._feed)
+                self._session.broadcast.unwatch(self._feed)
             self._server.gone(self, self._agent)
             self._socket.close()
             self._ended.set()
@@ -154,10 +142,11 @@ class _Connection:
         if frame["op"] == "probe":
             self._send(self._server.described())
         elif frame["op"] == "join" and self._agent is None and self._feed is None:
-            self._agent = self._server.join(str(frame["name"]), self.leave)
+            newest = next(reversed(self._session.cells.finished_since(None)), None)
+            self._agent = self._session.joined_agents.join(str(frame["name"]), self.leave, newest)
             self._send({**self._server.described(), "you": self._agent.name})
         elif frame["op"] == "watch" and self._feed is None and self._agent is None:
-            self._feed = self._server.watch()
+            self._feed = self._session.broadcast.watch()
             threading.Thread(target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True).start()
         elif frame["op"] == "cancel":
             if call := self._calls.get(int(frame["id"])):
@@ -170,7 +159,7 @@ class _Connection:
 
     def _serve_call(self, agent: JoinedAgent, call: AgentCall, number: int, what: str, args: dict[str, Any]) -> None:
         try:
-            answer: Frame = {"op": "answer", "id": number, "value": self._server.call(agent, call, what, args)}
+            answer: Frame = {"op": "answer", "id": number, "value": self._server.calls.serve(agent, call, what, args)}
         except AgentCallRefused as error:
             answer = {"op": "refused", "id": number, "text": str(error)}
         except Exception as error:  # the thread's outermost frame; the agent needs an answer

@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -122,7 +121,23 @@ def take_over(session: str) -> Claim | None:
 
 def held() -> dict[str, Holder]:
     """Return the open sessions, and remove lock files left by killed programs."""
-    return dict(_held())
+    found: dict[str, Holder] = {}
+    for path in sorted(_folder().glob(f"{_START}*{_END}")):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not Claim(path, descriptor).lost:
+                path.unlink(missing_ok=True)
+        except BlockingIOError:
+            found[unquote(path.name[len(_START) : -len(_END)])] = _holder(descriptor)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+    return found
 
 
 def is_open(session: str) -> bool:
@@ -132,24 +147,6 @@ def is_open(session: str) -> bool:
         return _path(session).exists()
     except OSError:
         return True
-
-
-def _held() -> Iterator[tuple[str, Holder]]:
-    for path in sorted(_folder().glob(f"{_START}*{_END}")):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if Claim(path, descriptor).lost is False:
-                path.unlink(missing_ok=True)
-        except BlockingIOError:
-            yield unquote(path.name[len(_START) : -len(_END)]), _holder(descriptor)
-        except OSError:
-            continue
-        finally:
-            os.close(descriptor)
 
 
 def _folder() -> Path:
