@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.printing import answer, fail, say, warn
@@ -18,7 +19,7 @@ from mahtab_tui.kernel.held.waiting import stop as stop_kernel
 from mahtab_tui.session.waiting import waiting_elsewhere
 from mahtab_tui.store.claim import held
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import StoreError, list_sessions, records_of
+from mahtab_tui.store.sqlite import list_sessions, records_of
 
 _CODE = 60
 """Characters of a cell's code that are printed."""

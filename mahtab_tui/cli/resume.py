@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.printing import answer, fail, fail_on, say, warn
@@ -18,7 +19,7 @@ from mahtab_tui.session.shared_sessions import RunningSession, SharingError, run
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.claim import HeldElsewhere, Holder
 from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.elsewhere.notes import Noted

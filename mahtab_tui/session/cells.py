@@ -20,6 +20,7 @@ from mahtab_tui.kernel.provenance import Provenance
 from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, Status, Variable
 from mahtab_tui.session.changes import change_row, variable_row
 from mahtab_tui.session.face import Face
+from mahtab_tui.session.going_on import attrs_of
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.tool_calls import ToolCalls
@@ -200,8 +201,7 @@ class Cells:
         assert cell is not None
         origin: Origin = "user" if isinstance(started, records.UserReplIn) else "assistant"
         _, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
-        names = ("cell", "party", "turn", "step", "block", "guest", "call")
-        attrs = {name: value for name in names if (value := getattr(started, name)) is not None}
+        attrs = attrs_of(started)
         on_output, on_display = self._tellers(cell, piece, None)
 
         def wait() -> CellResult | None:

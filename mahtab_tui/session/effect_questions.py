@@ -11,10 +11,10 @@ from typing import Any
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.records import Approval, emit
+from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.requests import RequestCancelled, UserRequests
+from mahtab_tui.session.requests import RequestCancelled, UserRequests, ask_about
 from mahtab_tui.session.rights import Rights, decision_on, effect_call
 from mahtab_tui.settings.approval_rules import Rule
 
@@ -83,23 +83,16 @@ class EffectQuestions:
         about = Approval(text, request=request, party=party, is_code=False, why=why, effect=kind)
         with self._lock:
             self._open[request] = cell
-        emit(self._log, about.changed(state="waiting"))
         try:
-            decision = self._approvals.wait(request)
+            decision = ask_about(self._log, self._approvals, about, self._stop)
         except RequestCancelled:
-            emit(self._log, about.changed(state="stopped"))
             return _answer(False, why=f"{text} was not run: the cell was stopped before the user had decided.")
         finally:
             with self._lock:
                 self._open.pop(request, None)
-        if decision.action in ("run", "all", "keep"):
-            emit(self._log, about.changed(state="run"))
-            return _answer(True, all=decision.action == "all")
-        emit(self._log, about.changed(state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason))
-        if decision.action == "stop":
-            self._stop()
-        reason = f": {decision.reason}" if decision.reason.strip() else "."
-        return _answer(False, why=f"The user did not allow {text}{reason}")
+        if isinstance(decision, str):
+            return _answer(False, why=f"The user did not allow {text}{decision}")
+        return _answer(True, all=decision.action == "all")
 
 
 def _answer(allowed: bool, *, all: bool = False, why: str = "") -> dict[str, Any]:

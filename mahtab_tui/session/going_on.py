@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
 
@@ -12,6 +13,12 @@ def unfinished(past: Sequence[Record]) -> list[ReplIn]:
     """Return the cells whose end is not in the records, the oldest first."""
     ended = {record.cell for record in past if isinstance(record, ReplOut) and not record.late}
     return [record for record in past if isinstance(record, ReplIn) and record.cell is not None and record.cell not in ended]
+
+
+def attrs_of(started: ReplIn) -> dict[str, Any]:
+    """Return the fields that the record of a cell's output shares with that of its code."""
+    names = ("cell", "party", "turn", "step", "block", "guest", "call")
+    return {name: value for name in names if (value := getattr(started, name)) is not None}
 
 
 def makers(past: Sequence[Record]) -> dict[str, Namespace]:

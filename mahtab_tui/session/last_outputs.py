@@ -10,7 +10,7 @@ from mahtab_tui.bus.records import AssistantReplOut, Notice, Record, ReplOut, Us
 from mahtab_tui.kernel.held.waiting import last_outputs
 from mahtab_tui.kernel.output import TerminalOutput
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.session.going_on import unfinished
+from mahtab_tui.session.going_on import attrs_of, unfinished
 from mahtab_tui.store.sqlite import SqliteStore
 
 
@@ -26,9 +26,7 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
             text.add("stdout", output.decode(errors="replace"))
             whole, kinds = text.text()
             kind = UserReplOut if isinstance(started, UserReplIn) else AssistantReplOut
-            names = ("cell", "party", "turn", "step", "block", "guest", "call")
-            attrs = {name: value for name in names if (value := getattr(started, name)) is not None}
-            record = kind(secrets.mask(whole), **attrs, status=str(Status.DIED), kinds=kinds, rewritten=text.rewritten, time=time.time())
+            record = kind(secrets.mask(whole), **attrs_of(started), status=str(Status.DIED), kinds=kinds, rewritten=text.rewritten, time=time.time())
             ended = Notice(f"The kernel ended in cell {cell}, while there was no screen.", level="warning", time=time.time())
             store.cells_go_on = True
             store.append(record)

@@ -1,12 +1,16 @@
-"""Questions that wait for the user's answer: approvals of code, lines for `input()`."""
+"""Questions that wait for the user's answer: approvals of code and calls, lines for `input()`."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
+
+from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.records import Approval, emit
 
 T = TypeVar("T")
 
@@ -64,3 +68,23 @@ class UserRequests(Generic[T]):
         """The ids of the open questions, oldest first."""
         with self._lock:
             return tuple(request for request, question in self._open.items() if not question.done())
+
+
+def ask_about(log: logging.Logger, approvals: UserRequests[Decision], about: Approval, stop: Callable[[], object]) -> Decision | str:
+    """Ask the user about a call that waits. Returns their decision to let it go on, or the end of a sentence that says that they did not.
+
+    stop: stops the model's turn, if they want that. Raises `RequestCancelled`.
+    """
+    emit(log, about.changed(state="waiting"))
+    try:
+        decision = approvals.wait(about.request)
+    except RequestCancelled:
+        emit(log, about.changed(state="stopped"))
+        raise
+    if decision.action in ("run", "all", "keep"):
+        emit(log, about.changed(state="run"))
+        return decision
+    emit(log, about.changed(state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason))
+    if decision.action == "stop":
+        stop()
+    return f": {decision.reason}" if decision.reason.strip() else "."

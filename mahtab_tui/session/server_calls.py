@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.records import Approval, emit
+from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.base import HostServer
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.requests import RequestCancelled, UserRequests
+from mahtab_tui.session.requests import RequestCancelled, UserRequests, ask_about
 from mahtab_tui.settings.approval_rules import Call, Rule
 
 if TYPE_CHECKING:
@@ -161,21 +161,10 @@ class ServerCalls:
             raise ServerError(f"{name} was not called: arguments of {len(text):,} characters are too long for the user to read.")
         why = f"{party} calls a tool of the MCP server {server} that may change something" + (f"; the rule {deciding.text} asks" if deciding else "")
         about = Approval(text, request=request, party=party, is_code=False, why=why)
-        emit(self._log, about.changed(state="waiting"))
         open_call.wait_with(lambda: self._approvals.cancel(request))
-        try:
-            decision = self._approvals.wait(request)
-        except RequestCancelled:
-            emit(self._log, about.changed(state="stopped"))
-            raise
-        if decision.action in ("run", "all", "keep"):
-            emit(self._log, about.changed(state="run"))
-            return
-        emit(self._log, about.changed(state="skipped" if decision.action == "skip" else "stopped", reason=decision.reason))
-        if decision.action == "stop":
-            self._stop()
-        reason = f": {decision.reason}" if decision.reason.strip() else "."
-        raise ServerError(f"The user did not allow the call of {name}{reason}")
+        decision = ask_about(self._log, self._approvals, about, self._stop)
+        if isinstance(decision, str):
+            raise ServerError(f"The user did not allow the call of {name}{decision}")
 
     def _rule_about(self, call: Call) -> Rule | None:
         """Return the strongest rule about a call; None if there is none."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
-from opentelemetry.trace import SpanKind, Tracer
+from opentelemetry.trace import Tracer
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
@@ -78,16 +78,16 @@ class TraceFold:
     def _question(self, record: records.UserChat) -> None:
         key = ("turn", record.turn)
         self._turn, self._answer = record.turn, ""
-        self._spans.begin(key, "invoke_agent", "mahtab-tui", record.time, SpanKind.INTERNAL, model=self._model())
+        self._spans.begin(key, "invoke_agent", "mahtab-tui", record.time, model=self._model())
         self._spans.message(key, "gen_ai.input.messages", "user", record.text)
 
     def _agent(self, record: records.Agent) -> None:
         chat = ("chat", record.turn)
-        if record.state == "thinking" or record.state in ("reflecting", "summarising"):
+        if record.state in ("thinking", "reflecting", "summarising"):
             if record.state != "thinking" or chat not in self._spans:
                 self._spans.end(chat, record.time)
                 model = self._model() if record.state == "thinking" else ""  # others may check and summarise
-                self._spans.begin(chat, "chat", "", record.time, SpanKind.CLIENT, parent=("turn", record.turn), model=model)
+                self._spans.begin(chat, "chat", "", record.time, parent=("turn", record.turn), model=model)
         elif record.state in _ENDS:
             failed = record.state == "failed"
             self._spans.end(chat, record.time, error=_OTHER if failed else "", reason="stopped" if record.state == "stopped" else "")
@@ -143,11 +143,11 @@ class TraceFold:
         if record.tree is not None:
             key = ("asks", record.tree, record.node) if ("asks", record.tree, record.node) in self._spans else ("node", record.tree, record.node)
         elif record.source == "embedding":
-            key = self._spans.begin(("usage",), "embeddings", "", record.time, SpanKind.CLIENT, parent=("turn", self._turn), model=record.model)
+            key = self._spans.begin(("usage",), "embeddings", "", record.time, parent=("turn", self._turn), model=record.model)
         elif key not in self._spans or self._spans.attribute(key, "gen_ai.usage.input_tokens") is not None:  # it was asked again; or a suggestion
             self._spans.end(key, record.time)
             model = self._model() if record.source == "agent" else ""
-            self._spans.begin(key, "chat", "", record.time, SpanKind.CLIENT, parent=("turn", record.turn), model=model)
+            self._spans.begin(key, "chat", "", record.time, parent=("turn", record.turn), model=model)
         counts = {
             "gen_ai.response.model": (record.model if record.source != "embedding" else record.model.partition(":")[2]) or None,
             "gen_ai.usage.input_tokens": record.input_tokens,
@@ -171,20 +171,16 @@ class TraceFold:
     def _node_begins(self, record: records.SearchBegin) -> None:
         key, plain = ("node", record.tree, record.node), record.kind == "llm"
         parent = ("node", record.tree, record.parent) if record.parent is not None else ("cell", record.cell)
-        if plain:
-            self._spans.begin(key, "chat", "", record.time, SpanKind.CLIENT, parent=parent, model=record.model)
-        else:
-            self._spans.begin(key, "invoke_agent", "rlm", record.time, SpanKind.INTERNAL, parent=parent, model=record.model)
-        self._spans.set(
-            key, {"gen_ai.agent.id": None if plain else record.node, "mahtab.search.depth": record.depth, "mahtab.search.characters": record.chars}
-        )
+        operation, name, id = ("chat", "", None) if plain else ("invoke_agent", "rlm", record.node)
+        self._spans.begin(key, operation, name, record.time, parent=parent, model=record.model)
+        self._spans.set(key, {"gen_ai.agent.id": id, "mahtab.search.depth": record.depth, "mahtab.search.characters": record.chars})
         self._spans.message(key, "gen_ai.input.messages", "user", record.text)
 
     def _node_asks(self, record: records.SearchTurn) -> None:
         key, node = ("asks", record.tree, record.node), ("node", record.tree, record.node)
         if key not in self._spans and self._spans.attribute(node, "gen_ai.operation.name") == "invoke_agent":
             provider, model = (str(self._spans.attribute(node, f"gen_ai.{name}") or "") for name in ("provider.name", "request.model"))
-            self._spans.begin(key, "chat", "", record.time, SpanKind.CLIENT, parent=node, model=model, provider=provider)
+            self._spans.begin(key, "chat", "", record.time, parent=node, model=model, provider=provider)
 
     def _node_words(self, record: records.SearchChat) -> None:
         key = ("asks", record.tree, record.node)

@@ -40,7 +40,7 @@ class OpenSpans:
 
     def begin_tool(self, key: Hashable, name: str, call: str, time: float, parent: Hashable, agent: str | None = None) -> None:
         """Begin the span of a tool call, or of code that runs. call: its id. agent: who has written the code, if it is not the session's model."""
-        self.begin(key, "execute_tool", name, time, SpanKind.INTERNAL, parent=parent)
+        self.begin(key, "execute_tool", name, time, parent=parent)
         self.set(key, {"gen_ai.tool.name": name, "gen_ai.tool.type": "function", "gen_ai.tool.call.id": call, "gen_ai.agent.name": agent})
 
     def begin(
@@ -49,7 +49,6 @@ class OpenSpans:
         operation: str,
         name: str,
         time: float,
-        kind: SpanKind,
         *,
         parent: Hashable = None,
         model: str = "",
@@ -69,6 +68,7 @@ class OpenSpans:
             "gen_ai.request.model": model,
         }
         given = {name: value for name, value in attributes.items() if value}
+        kind = SpanKind.CLIENT if operation in ("chat", "embeddings") else SpanKind.INTERNAL
         span = self._tracer.start_span(f"{operation} {name or model}".strip(), context, kind, given, start_time=_nanoseconds(time))
         self._open[key] = span
         return key

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Branch
 from mahtab_tui.store.database import fetched
 from mahtab_tui.store.namespaces import copy_namespace
 from mahtab_tui.store.resume import database, new_id
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, fork_session, list_sessions, records_of, start_of_cell
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, fork_session, list_sessions, records_of, start_of_cell
 
 _ENTRY = re.compile(r"(cell|question|answer|code|tool) (\d{1,9})\b")
 _QUESTION = (

@@ -19,16 +19,15 @@ from mahtab_tui.store.digest import Digest, catch_up
 from mahtab_tui.store.encoding import as_json, stored
 from mahtab_tui.store.resume import new_id
 from mahtab_tui.store.session_file import Header, Line, opened_session
+from mahtab_tui.store.sqlite import INSERT, beginning
 
 IMPORTED = "This session was imported from a file. None of its variables came with it, and files that it mentions may not be here."
 _STEP = 500
 """Records to write in one transaction, so that others can write in between."""
 _CATCH_UP = 10.0
 """Seconds for which the new session is read into the index at most; the rest follows when somebody searches."""
-_FIRST = 80
 _TIED = (records.Branch, records.Skill, records.Plan, records.NotebookFile, records.NotebookWritten)
 """Records that would tie the new session to this machine's sessions, skills and files, or let it act."""
-_INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 
 
 class Imported(NamedTuple):
@@ -66,13 +65,13 @@ def _written(connection: sqlite3.Connection, session: str, project: str, header:
         known = [record for _, record in step if record is not None]
         unknown += len(step) - len(known)
         kept = [record for record in known if not isinstance(record, _TIED)]
-        first = first or next((_beginning(record) for record in kept if isinstance(record, records.UserChat | records.UserReplIn)), "")
+        first = first or next((beginning(record) for record in kept if isinstance(record, records.UserChat | records.UserReplIn)), "")
         with transaction(connection):
-            connection.executemany(_INSERT, [_row(session, record) for record in kept])
+            connection.executemany(INSERT, [_row(session, record) for record in kept])
         count += len(kept)
     now = time.time()
     with transaction(connection):  # last, so that no half imported session is listed
-        connection.execute(_INSERT, _row(session, records.Restore(IMPORTED, time=now)))
+        connection.execute(INSERT, _row(session, records.Restore(IMPORTED, time=now)))
         row = (session, stored(header.name), stored(project), header.started or now, now, stored(first))
         connection.execute("insert into session (id, name, project, started, last, first) values (?, ?, ?, ?, ?, ?)", row)
         if header.title:
@@ -92,7 +91,3 @@ def _first(lines: Iterator[Line], limit: int | None) -> Iterator[Line]:
 
 def _row(session: str, record: Record) -> tuple[str, float, str, str, str | bytes]:
     return session, record.time, record.tag, as_json(encode(record)), stored(record.text)
-
-
-def _beginning(record: Record) -> str:
-    return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, ReplOut, UserChat, UserReplIn
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
-from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records, records_of
+from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, fork_session, list_sessions, load_records, records_of
 
 TAIL = 5_000
 """Records of a resumed session that are loaded; older ones stay on disk."""

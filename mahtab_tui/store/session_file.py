@@ -26,7 +26,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.worker.frames import FrameError, check_bare
 from mahtab_tui.store.digest import RECORDS, title_of
 from mahtab_tui.store.preview import without_private
-from mahtab_tui.store.sqlite import ALL, SessionRow, load_records
+from mahtab_tui.store.sqlite import ALL, YEAR_10000, SessionRow, load_records
 
 KIND = "mahtab session"
 LONGEST_LINE = 200_000_000
@@ -37,8 +37,6 @@ _SHORT, _MOST_STRUCTURE = 1_000_000, 5_000_000
 """Bytes of a line that are looked at before it is read, and of what is no text in it: a hundred million empty lists take gigabytes."""
 _LARGEST_NUMBER = 1e12
 """No cell, question, cost or size comes near it."""
-_LATEST = 253_402_300_800.0
-"""Seconds since the epoch, beyond which dates cannot be shown."""
 _NAME = 200
 """Characters of a project's name."""
 _MAGIC = b"\x1f\x8b"
@@ -182,7 +180,7 @@ def _moment(value: Any) -> float:
 
 
 def _is_moment(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < _LATEST  # type: ignore[operator]
+    return type(value) in (int, float) and 0 <= value < YEAR_10000  # type: ignore[operator]
 
 
 def _is_small(value: object) -> bool:

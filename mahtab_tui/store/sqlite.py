@@ -24,18 +24,6 @@ from mahtab_tui.store.reading import StoredRow, decoded
 if TYPE_CHECKING:
     from mahtab_tui.store.digest import Digest
 
-__all__ = [
-    "RecordPage",
-    "SessionRow",
-    "SqliteStore",
-    "StoreError",
-    "fork_session",
-    "list_sessions",
-    "load_records",
-    "records_of",
-    "start_of_cell",
-]
-
 _FIRST = 80
 """Characters of a session's first input that a list shows."""
 
@@ -44,7 +32,7 @@ _SURROUNDINGS = (
 )
 """Records that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
 
-_INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
 """The attributes of a record; SQLite would fail a query at the first invalid JSON."""
 _OUTPUT = (
@@ -82,7 +70,7 @@ _LIST = (
 ALL = -1
 """As a limit of `load_records`."""
 
-_YEAR_10000 = 253_402_300_800.0
+YEAR_10000 = 253_402_300_800.0
 """Seconds since the epoch, beyond which dates cannot be shown."""
 
 
@@ -164,7 +152,7 @@ class SqliteStore:
                     self._insert(connection, _columns(each), each)
                 connection.execute("update session set last = ? where id = ?", (record.time or time.time(), self.session))
                 if isinstance(record, records.UserChat | records.UserReplIn):
-                    first = stored(" ".join(record.text[: 10 * _FIRST].split())[:_FIRST])
+                    first = stored(beginning(record))
                     connection.execute("update session set first = ? where id = ? and first = ''", (first, self.session))
             self._surroundings.clear()
 
@@ -239,7 +227,7 @@ class SqliteStore:
 
     def _insert(self, connection: sqlite3.Connection, columns: StoredRow, record: Record | None) -> None:
         """Write a record, and add it to the digest. record: None if it cannot be read."""
-        number = connection.execute(_INSERT, (self.session, *columns)).lastrowid
+        number = connection.execute(INSERT, (self.session, *columns)).lastrowid
         assert number is not None
         assert self._digest is not None
         self._digest.note(number, record, len(columns[2]) + len(columns[3]))
@@ -249,6 +237,11 @@ class SqliteStore:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = self._identity = self._digest = None
+
+
+def beginning(record: Record) -> str:
+    """Return the beginning of an input, as lists show it."""
+    return " ".join(record.text[: 10 * _FIRST].split())[:_FIRST]
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
@@ -294,7 +287,7 @@ def session_row(row: tuple[Any, ...]) -> SessionRow:
 
 def _moment(value: object) -> float:
     """Seconds since the epoch that can be shown; 0 if they cannot."""
-    return float(value) if isinstance(value, int | float) and 0 <= value < _YEAR_10000 else 0.0
+    return float(value) if isinstance(value, int | float) and 0 <= value < YEAR_10000 else 0.0
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> RecordPage:
