@@ -5,6 +5,7 @@ What the user shall see goes into the graph's custom stream, in order: tokens as
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -22,7 +23,7 @@ from mahtab_tui.agent.routes import is_complete
 from mahtab_tui.agent.seeing import picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
 from mahtab_tui.agent.tool_messages import binding, in_words
-from mahtab_tui.agent.tool_runs import CALLS, ToolOutcome, arguments_text, kept, run_call
+from mahtab_tui.agent.tool_runs import CALLS, ToolOutcome, kept, run_call
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
@@ -73,7 +74,7 @@ class Nodes:
         for place, asked in enumerate(state["tool_calls"]):
             turn, step = state["turn"], state["step"]
             record = AssistantTool(call=f"{turn}.{step}.{place}", turn=turn, step=step, party=self._session.party, state="running")
-            record = record.changed(name=asked["name"], arguments=arguments_text(asked))
+            record = record.changed(name=asked["name"], arguments=json.dumps(asked["arguments"], ensure_ascii=False))
             if count >= CALLS:
                 ran, seconds = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)), 0.0
             else:

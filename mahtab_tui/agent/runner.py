@@ -40,7 +40,7 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
                 except BaseException:
                     session.cancelled.set()  # otherwise the graph would wait for the running node
                     raise
-            request = narration.take_request()
+            request, narration.request = narration.request, None
             given = None if request is None else Command(resume=_decide(session, request)._asdict())
     except BaseException:
         narration.end("failed")
@@ -111,43 +111,31 @@ class Narration:
         self._session = session
         self._callbacks = callbacks
         self._stream: StreamingHandler | None = None
-        self._request: ApprovalRequest | None = None
+        self.request: ApprovalRequest | None = None
+        """The block that waits for the user."""
 
     def tell(self, mode: str, data: Any) -> None:
         """Process one item of the stream modes ``custom`` and ``updates``."""
         if mode == "custom":
-            if data is None:
-                self._restart()
-            elif isinstance(data, str):
-                self._token(data)
-            else:
+            if isinstance(data, Record):
                 self._record(data)
+            elif data is not None:
+                if self._stream is not None:
+                    self._stream.process_token(data)
+                self._callbacks.on_token(data)
+            elif self._stream is not None:  # the answer that is being streamed starts again
+                self._stream = self._stream.anew()
         else:
             for node, update in data.items():
                 if node == "__interrupt__":
-                    self._request = ApprovalRequest(**update[0].value)
+                    self.request = ApprovalRequest(**update[0].value)
                 else:
                     self._update(node, update)
-
-    def take_request(self) -> ApprovalRequest | None:
-        """Return the block that waits for the user, once."""
-        request, self._request = self._request, None
-        return request
 
     def end(self, state: str) -> None:
         """Report the end of the turn."""
         self._end_stream()
         emit(self._session.log, Agent(state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party))
-
-    def _token(self, token: str) -> None:
-        if self._stream is not None:
-            self._stream.process_token(token)
-        self._callbacks.on_token(token)
-
-    def _restart(self) -> None:
-        """Discard the answer that is being streamed; it starts again."""
-        if self._stream is not None:
-            self._stream = self._stream.anew()
 
     def _record(self, record: Record) -> None:
         emit(self._session.log, record)

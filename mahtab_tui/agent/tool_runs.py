@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -72,8 +71,3 @@ def kept(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[s
         contexts = {**state["skill_contexts"], "/".join(filter(None, (str(asked["name"]), str(asked.get("file", ""))))): text}
         return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
     return {}
-
-
-def arguments_text(call: ToolCall) -> str:
-    """Format the arguments for display, exactly as the tool gets them."""
-    return json.dumps(call["arguments"], ensure_ascii=False)

@@ -52,7 +52,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-ur
 def page(selected: Selected) -> str:
     """Return the whole page."""
     title = escape(selected.title or "A session")
-    body = "\n".join(map(_entry, selected.entries, [selected] * len(selected.entries)))
+    body = "\n".join(_entry(entry, selected) for entry in selected.entries)
     return (
         "<!DOCTYPE html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'

@@ -138,7 +138,6 @@ def _utf8(data: bytes) -> str:
 
 
 def shortened(text: str) -> str:
-    """Shorten a long text to head and tail."""
     if len(text) <= LONGEST:
         return text
     head, tail = LONGEST * 2 // 3, LONGEST // 3

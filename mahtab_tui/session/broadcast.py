@@ -87,7 +87,6 @@ class Broadcast(logging.Handler):
         return feed
 
     def unwatch(self, feed: Feed) -> None:
-        """End a feed."""
         with self._mutex:
             self._feeds.discard(feed)
         feed.put(None)

@@ -67,11 +67,14 @@ class CellThread:
 
     def _attach(self) -> None:
         """Take up a kernel that has waited, with the cells that it runs."""
-        from mahtab_tui.session.going_on import unfinished, wait_for_all
+        from mahtab_tui.session.going_on import unfinished
 
         cells = unfinished(self._past)
         threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
-        wait_for_all(cells, self._go_on)
+        for cell in cells[1:]:  # they run inside the first
+            threading.Thread(target=self._go_on, args=(cell, True), name="going-on", daemon=True).start()
+        if cells:
+            self._go_on(cells[0], False)
 
     def _take_stock(self) -> None:
         """List the variables. Code may keep the kernel from answering for long."""

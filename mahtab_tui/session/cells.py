@@ -136,7 +136,6 @@ class Cells:
         return None if whose == "user" else party
 
     def party_of(self, cell: int) -> str:
-        """Return who wrote a cell."""
         return self._writers.get(cell, ("", "the model"))[1]
 
     def run(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
@@ -36,11 +35,3 @@ def makers(past: Sequence[Record]) -> dict[str, Namespace]:
             elif change.change != "perhaps":
                 found[change.name] = record
     return found
-
-
-def wait_for_all(cells: Sequence[ReplIn], wait: Callable[[ReplIn, bool], None]) -> None:
-    """Wait for the ends of cells: the first here, those that run inside it on threads of their own."""
-    for cell in cells[1:]:
-        threading.Thread(target=wait, args=(cell, True), name="going-on", daemon=True).start()
-    if cells:
-        wait(cells[0], False)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Approval, Notice, emit
@@ -70,24 +71,24 @@ class AgentCall:
                 self._stop = None
 
 
+@dataclass(eq=False)
 class JoinedAgent:
     """An agent that has joined the session."""
 
-    def __init__(self, name: str, colour: int, leave: Callable[[str], None], told: FinishedCell | None) -> None:
-        self.name = name
-        self.colour = colour
-        self.leave = leave
-        """Ends its connection, with a sentence for the agent."""
-        self.trusted = False
-        """Whether its code runs without asking, because the user said so."""
-        self.paused = False
-        self.gone = False
-        self.calls: set[AgentCall] = set()
-        self.told = told
-        """The last finished cell that the agent knows."""
-        self.since = time.monotonic()
-        self.cells = 0
-        self.busy = 0.0
+    name: str
+    colour: int
+    leave: Callable[[str], None]
+    """Ends its connection, with a sentence for the agent."""
+    told: FinishedCell | None
+    """The last finished cell that the agent knows."""
+    trusted: bool = False
+    """Whether its code runs without asking, because the user said so."""
+    paused: bool = False
+    gone: bool = False
+    calls: set[AgentCall] = field(default_factory=set)
+    since: float = field(default_factory=time.monotonic)
+    cells: int = 0
+    busy: float = 0.0
 
 
 class JoinedAgents:

@@ -112,6 +112,7 @@ def _answering(folder: Path) -> Iterator[RunningSession]:
         except (ConnectionRefusedError, FileNotFoundError):
             with contextlib.suppress(OSError):
                 path.unlink()
+            continue
         except (OSError, FrameError):
             continue
         if answer is not None:

@@ -63,7 +63,6 @@ class TraceFold:
         }
 
     def fold(self, record: Record) -> None:
-        """Take in a record."""
         self._last = max(self._last, record.time)
         if (fold := self._folds.get(type(record))) is not None:
             fold(record)

@@ -95,10 +95,6 @@ class TurnHost:
 
         return CodeRules(self.profile, self._kernel)
 
-    def rules_for(self, code: str) -> tuple[str, ...]:
-        """Return the rules that would let code like this run without asking, beside those that there are; empty if none can."""
-        return self.rules.rules_for(code)
-
     @property
     def party(self) -> str:
         return self.profile.party
@@ -203,7 +199,6 @@ class TurnHost:
         return self._wait(request.request)
 
     def _wait(self, request: str) -> Decision:
-        """Wait for the user's decision."""
         try:
             self._asked = request
             decision = self.approvals.wait(request, self.cancelled.is_set)

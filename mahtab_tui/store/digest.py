@@ -52,6 +52,7 @@ _BEHIND = (
     "select session.id from session left join digest on digest.session = session.id"
     " where coalesce(digest.upto, 0) < (select coalesce(max(number), 0) from record where record.session = session.id) order by session.last desc"
 )
+"""The sessions whose digest lacks records, those used last first."""
 _NUMBER = "insert into digest (session) select id from session where id not in (select session from digest) order by last, rowid"
 """Numbers the sessions from the oldest: a search finds those with the highest number first."""
 
@@ -214,11 +215,6 @@ class Digest:
         self._connection.execute("insert into said (said, rowid, text) values ('delete', ?, ?)", (row, f"{self._folder} {found}"))
 
 
-def behind(connection: sqlite3.Connection) -> list[str]:
-    """Return the sessions whose digest lacks records, those used last first. Raises `sqlite3.Error`."""
-    return [row[0] for row in connection.execute(_BEHIND)]
-
-
 def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     """Read sessions that are behind, for so many seconds at most; returns how many still are. pause: how much longer than each step to wait
     after it, so that nothing else has to. Raises `StoreError`."""
@@ -227,7 +223,7 @@ def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
     with opened(path) as connection:
         if not make_index(connection):
             return 0
-        waiting = behind(connection)
+        waiting = [row[0] for row in connection.execute(_BEHIND)]
         try:
             _read_steps(connection, waiting, time.monotonic() + seconds, pause)
         except sqlite3.OperationalError as error:

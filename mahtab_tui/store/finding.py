@@ -92,7 +92,7 @@ def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | 
     hits: list[Hit] = []
     last = _NO_PLACE
     """The session of the row before, if it needs no further look."""
-    guarded: tuple[int, _Guard] | None = None
+    guarded: tuple[int, LeftOut] | None = None
     for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted, project),))):
         if count % _LOOK == 0 and time.monotonic() > ends_at:
             return hits, True
@@ -109,8 +109,8 @@ def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | 
         record = _record(connection, session.id, place.record)
         if found[-1] and record is not None:
             if guarded is None or guarded[0] != place.digest:
-                guarded = place.digest, _Guard(connection, session.id)
-            if guarded[1].holds_back(record):
+                guarded = place.digest, _left_out(connection, session.id)
+            if guarded[1].held_back(entry_of(record)):
                 continue
         last = place.digest
         hits.append(Hit(session, "" if record is None else excerpt(record.text, wanted), place.record))
@@ -129,17 +129,13 @@ def _record(connection: sqlite3.Connection, session: str, place: int) -> Record 
     return None if row is None else readable_record(row)
 
 
-class _Guard:
-    """Knows which cells of a session use private variables."""
-
-    def __init__(self, connection: sqlite3.Connection, session: str) -> None:
-        self._left_out = LeftOut()
-        for row in connection.execute(_USES, (session, tags.PRIVATE, *sorted(tags.OUTPUTS))):
-            if (record := readable_record(row)) is not None:
-                self._left_out.fold(record)
-
-    def holds_back(self, record: Record) -> bool:
-        return self._left_out.held_back(entry_of(record))
+def _left_out(connection: sqlite3.Connection, session: str) -> LeftOut:
+    """Return which cells of a session use private variables."""
+    left_out = LeftOut()
+    for row in connection.execute(_USES, (session, tags.PRIVATE, *sorted(tags.OUTPUTS))):
+        if (record := readable_record(row)) is not None:
+            left_out.fold(record)
+    return left_out
 
 
 def pattern_of(wanted: Sequence[str]) -> str:
@@ -172,7 +168,7 @@ def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: st
     """Search without an index: read the newest records, as far as the time allows."""
     ends_at = time.monotonic() + SECONDS
     hits: dict[str, Hit] = {}
-    guards: dict[str, _Guard] = {}
+    guards: dict[str, LeftOut] = {}
     more = False
     for session, record in _newest(connection):
         if more := time.monotonic() > ends_at or len(hits) == limit:
@@ -185,8 +181,8 @@ def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: st
         if row is None or project not in (None, restored(row[2])):
             continue
         if session not in guards:
-            guards[session] = _Guard(connection, session)
-        if not guards[session].holds_back(record):
+            guards[session] = _left_out(connection, session)
+        if not guards[session].held_back(entry_of(record)):
             hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
     note = "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched." if more else ""
     return Found(sorted(hits.values(), key=lambda hit: -hit.session.last), more, note)

@@ -52,14 +52,11 @@ class History:
             row = (time.time(), self._project, mode, stored(text))
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
-    def entries(self, mode: str | None = None, *, project_only: bool = False, limit: int = 2_000) -> list[HistoryEntry]:
+    def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
         """Return the inputs, this project's first, then the newest first; each text once."""
-        query = (
-            "select text, mode, project, time from input where (? is null or mode = ?) and (project = ? or not ?)"
-            " order by project = ? desc, number desc limit ?"
-        )
+        query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
         seen: dict[tuple[str, str], HistoryEntry] = {}
-        for text, *rest in self._do(query, (mode, mode, self._project, project_only, self._project, limit)):
+        for text, *rest in self._do(query, (mode, mode, self._project, limit)):
             entry = HistoryEntry(restored(text), *rest)
             seen.setdefault((entry.text, entry.mode), entry)
         return list(seen.values())

@@ -58,9 +58,7 @@ def without_private(record: Record, left_out: LeftOut) -> Record | None:
     """Return what of a record may be shown to others than the user: nothing of private variables and of cells that use them."""
     if isinstance(record, records.Display) and record.cell is not None:
         return None if left_out.held_back(cell_entry(record.cell)) else record
-    if isinstance(record, records.Namespace):
-        return record.changed(changes=tuple(change for change in record.changes if change.name not in left_out.private))
-    if isinstance(record, records.Review):
+    if isinstance(record, records.Namespace | records.Review):
         return record.changed(changes=tuple(change for change in record.changes if change.name not in left_out.private))
     if not left_out.held_back(entry_of(record)):
         return record

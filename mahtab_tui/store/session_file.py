@@ -114,17 +114,12 @@ def opened_session(file: Path) -> Iterator[tuple[Header, Iterator[Line]]]:
         if raw.read(2) != _MAGIC:
             raise BadSessionFile(f"{file} is no session that was exported: it is not compressed.")
         raw.seek(0)
-        with gzip.GzipFile(fileobj=raw, mode="rb") as packed, _as_sentences(file):
+        with gzip.GzipFile(fileobj=raw, mode="rb") as packed:
             lines = _lines(file, packed)
-            yield _header(file, next(lines, None)), _records(file, lines)
-
-
-@contextlib.contextmanager
-def _as_sentences(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise BadSessionFile(f"{file} is damaged: it cannot be decompressed.") from None
+            try:
+                yield _header(file, next(lines, None)), _records(file, lines)
+            except (gzip.BadGzipFile, EOFError, zlib.error):
+                raise BadSessionFile(f"{file} is damaged: it cannot be decompressed.") from None
 
 
 def _lines(file: Path, packed: gzip.GzipFile | BinaryIO) -> Iterator[Any]:

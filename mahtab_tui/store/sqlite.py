@@ -290,21 +290,21 @@ def _moment(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < YEAR_10000 else 0.0
 
 
-def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> RecordPage:
-    """Return the last records of a session (limit: how many, or `ALL`), or those before a number (the page above). Unreadable records are skipped and counted; those that only a
-    newer version knows are skipped.
+def load_records(path: Path, session: str, *, limit: int = 200) -> RecordPage:
+    """Return the last records of a session. limit: how many, or `ALL`. Unreadable records are skipped and counted; those that only a newer version
+    knows are skipped.
 
     Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.
     """
     if not path.exists():
         return RecordPage([], 0)
-    query = "select number, time, tag, attrs, text from record where session = ? and (? is null or number < ?) order by number desc limit ?"
+    query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
-        rows = connection.execute(query, (session, before, before, limit)).fetchall()
+        rows = connection.execute(query, (session, limit)).fetchall()
         (earlier,) = connection.execute(
             "select count(*) from record where session = ? and number < ?", (session, rows[-1][0] if rows else 0)
         ).fetchone()
-        left_over = _left_over(connection, session) if before is None else []
+        left_over = _left_over(connection, session)
     read: list[tuple[int, Record]] = []
     unreadable = 0
     for number, *row in reversed(rows):

@@ -12,8 +12,8 @@ import pytest
 from mahtab_tui.store.history import History, letters_between
 
 
-def texts(history: History, mode: str | None = None, *, project_only: bool = False) -> list[str]:
-    return [entry.text for entry in history.entries(mode, project_only=project_only)]
+def texts(history: History, mode: str | None = None) -> list[str]:
+    return [entry.text for entry in history.entries(mode)]
 
 
 def test_entries_come_newest_first_this_projects_before_others(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_entries_come_newest_first_this_projects_before_others(tmp_path: Path) -
         history.add(text, mode)
     assert texts(here) == ["c\nd", "why?", "a = 1", "b = 2"]
     assert texts(here, "python") == ["c\nd", "a = 1", "b = 2"]
-    assert texts(there, project_only=True) == ["b = 2"]
+    assert texts(there) == ["b = 2", "c\nd", "why?", "a = 1"]
     assert here.problem == there.problem == ""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -112,7 +112,7 @@ class Panes(Screen[None]):
         def is_free() -> bool:
             return self.editor.is_empty
 
-        approval, review = ApprovalRow(is_free, self.sees_code, rules_for=lambda code: self._session.turns.rules_for(code)), ReviewRow(is_free)
+        approval, review = ApprovalRow(is_free, self.sees_code, rules_for=lambda code: self._session.turns.rules.rules_for(code)), ReviewRow(is_free)
         fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
         for row in (approval, review, fan_out, input_row, queue):
             row.display = False
