@@ -139,10 +139,7 @@ class ReplAgent:
             llm.close()
 
     def set_model(self, model: str | BaseChatModel) -> None:
-        """Use another model from the next question on; the conversation stays.
-
-        Waits for the running turn. Raises `ModelError`.
-        """
+        """Use another model from the next question on; the conversation stays. Waits for the running turn. Raises `ModelError`."""
         self.model = model
         llm = _model_of(model, self._host)
         with self._one_at_a_time:

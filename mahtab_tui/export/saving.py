@@ -70,10 +70,7 @@ def digest_of(path: Path) -> str:
 
 
 def write(path: Path, text: str, known: str | None) -> str:
-    """Write a file in one step, and return its digest. known: the digest that it must have now; None for any.
-
-    Raises `ChangedOutside`, `OSError`.
-    """
+    """Write a file in one step, and return its digest. known: the digest that it must have now; None for any. Raises `ChangedOutside`, `OSError`."""
     if known is not None and digest_of(path) != known:
         raise ChangedOutside
     replace_file(path, text)

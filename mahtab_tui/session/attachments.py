@@ -1,8 +1,9 @@
-"""Collects the attachments of a question: files, outlines of folders, variables, pictures and output of commands."""
+"""Finds, completes and collects the attachments of a question: files, outlines of folders, variables, pictures and output of commands."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,11 +13,12 @@ from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.code_help import Completions
 from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, EncodedPicture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
-from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mentions
+from mahtab_tui.session.mentions import Mention, MentionChip, is_large, mention_before, mentions
 from mahtab_tui.session.private_names import PrivateNames
 
 CELL = "cell"
@@ -63,9 +65,28 @@ class Attachments:
         self._shown = shown
         self._private = private
 
-    def chips(self, question: str) -> list[MentionChip]:
-        """Preview the attachments of a question. Only the heads of pictures are read, and no command runs."""
-        return [chip for _, chip in self._found(question)]
+    def chips(self, question: str, sees: Callable[[], bool | None] = lambda: None) -> list[MentionChip]:
+        """Preview the attachments of a question. Only the heads of pictures are read, and no command runs.
+
+        sees: whether the model takes pictures; None if that is not known.
+        """
+        chips = [chip for _, chip in self._found(question)]
+        if any(chip.picture for chip in chips) and sees() is False:
+            return [chip._replace(size=f"{chip.size}, which the model does not see", missing=True) if chip.picture else chip for chip in chips]
+        return chips
+
+    def complete(self, question: str, cursor: int) -> Completions:
+        """Complete the mention at the cursor to files or variables. Raises `KernelError`."""
+        stem = mention_before(question[:cursor])
+        if stem is None:
+            return Completions(cursor, (), 0)
+        code = f'open("{stem.stem}' if stem.kind == "path" else stem.stem
+        found = self._kernel.complete(code, len(code))
+        # An unquoted path ends at a blank.
+        items = [item for item in found.items if stem.quoted or not re.search(r"\s", item.text)]
+        wanted = ("file", "folder") if stem.kind == "path" else ("data", "function", "class", "module")
+        items = [item for item in items if item.kind in wanted]
+        return Completions(cursor - (len(code) - found.start), tuple(items), found.more)
 
     def gather(self, question: str, stopped: Callable[[], bool], *, commands: bool) -> list[Attachment]:
         """Collect the attachments of a question. commands: whether to run the commands that it mentions.

@@ -34,10 +34,7 @@ class Branches:
         return self._saved().session
 
     def create(self, cell: int | None = None) -> str:
-        """Make a branch that begins before a cell, or before the question that the cell answers; returns its id.
-
-        cell: None for what was run last.
-        """
+        """Make a branch that begins before a cell, or before the question that the cell answers; returns its id. cell: None for what was run last."""
         store = self._saved()
         if not self._settings.keep_namespace:
             raise KernelError("A branch keeps the namespace on disk, and the setting keep_namespace is off.")

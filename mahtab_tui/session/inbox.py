@@ -115,11 +115,6 @@ class Inbox:
         with self._changed:
             return not self._items and not self._serving
 
-    def serving(self, mode: Mode) -> bool:
-        """Return whether an input of this mode is being served."""
-        with self._changed:
-            return mode in self._serving
-
     def close(self) -> None:
         """End the waiting threads."""
         with self._changed:

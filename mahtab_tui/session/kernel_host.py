@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
@@ -77,9 +77,9 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
-        if info.state.is_over and self._servers is not None:
-            self._servers.cancel_all()
         if info.state.is_over:
+            if self._servers is not None:
+                self._servers.cancel_all()
             self._cancel_effects()
 
     def late_output(self, text: str) -> None:
@@ -133,18 +133,14 @@ class SessionKernelHost:
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
-        if name == "input":
-            self.inputs.cancel_all()
-        elif name == "ask":
-            self._agent.stop()
-        elif name == "effect":
-            self._cancel_effects()
-        elif name == "rlm":
-            self._searches.stop_all()
-        elif name == "rlm_tools":
-            self._searches.end_tools()
-        else:
-            self._tools.cancel(name)
+        cancel: dict[str, Callable[[], object]] = {
+            "input": self.inputs.cancel_all,
+            "ask": self._agent.stop,
+            "effect": self._cancel_effects,
+            "rlm": self._searches.stop_all,
+            "rlm_tools": self._searches.end_tools,
+        }
+        cancel.get(name, partial(self._tools.cancel, name))()
 
     def _cancel_effects(self) -> None:
         if "effects" in self.__dict__:

@@ -28,7 +28,6 @@ from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
-from mahtab_tui.session.preview import QuestionPreview
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.rebuilding import Rebuilding
@@ -104,7 +103,6 @@ class Parts:
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
         self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
         self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
-        self.preview = QuestionPreview(kernel, self.attachments, self.agent)
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
         self.suggestions: Suggestions | None = None
         if suggesting := settings.suggestion_model:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.parts import Parts
     from mahtab_tui.session.plans import Plans
-    from mahtab_tui.session.preview import QuestionPreview
     from mahtab_tui.session.private_names import PrivateNames
     from mahtab_tui.session.requests import UserRequests
     from mahtab_tui.session.searches import Searches
@@ -157,7 +156,6 @@ class Session:
     approvals: _Part[UserRequests[Decision]] = _Part()
     turns: _Part[TurnHost] = _Part()
     agent: _Part[AgentThread] = _Part()
-    preview: _Part[QuestionPreview] = _Part()
     joined_agents: _Part[JoinedAgents] = _Part()
     host: _Part[SessionKernelHost] = _Part()
     notebook: _Part[Notebook | None] = _Part()

@@ -15,7 +15,6 @@ from mahtab_tui.session.agent_thread import conversation
 from mahtab_tui.session.attached_texts import LONGEST
 from mahtab_tui.session.attachments import TOGETHER, Attachment, Attachments
 from mahtab_tui.session.mentions import MentionChip
-from mahtab_tui.session.preview import complete_mention
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for
@@ -269,7 +268,7 @@ def test_completion_offers_files_and_variables(cells: Cells, project: Path) -> N
     cells.run("nothing = 1")
 
     def offered(question: str) -> tuple[list[str], str]:
-        found = complete_mention(cells.kernel, question, len(question))
+        found = Attachments(cells.kernel).complete(question, len(question))
         return [item.text for item in found.items], question[found.start :]
 
     assert offered("see @no") == (["north/", "notes.txt"], "no")

@@ -143,7 +143,7 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: 
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(BLIND)
     (project / "notes.txt").write_text("sugar")
-    chip, text = it.session.preview.chips("@a.png @notes.txt")
+    chip, text = it.session.attachments.chips("@a.png @notes.txt", lambda: it.session.agent.sees)
     assert (chip.label, chip.missing) == ("@a.png", True)
     assert chip.size.endswith("which the model does not see")
     assert text == MentionChip("@notes.txt", "5 B")
@@ -290,7 +290,7 @@ def test_what_several_cells_have_shown_goes_picture_by_picture(open_session: Cal
     for cell in (1, 2):
         it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
         it.store.wait(tags.USER_REPL_OUT, cell=cell)
-    assert it.session.preview.chips("@cell:1-2 @cell:9") == [
+    assert it.session.attachments.chips("@cell:1-2 @cell:9", lambda: it.session.agent.sees) == [
         MentionChip("@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True),
         MentionChip("@cell:9", "it has shown no picture", missing=True),
     ]

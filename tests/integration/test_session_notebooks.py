@@ -85,7 +85,7 @@ def test_what_waits_can_be_taken_back(open_session: OpenSession, project: Path) 
     it, notebook, _ = opened(open_session, project, cells=cells)
     it.run("done = []")
     notebook.run_up_to()
-    wait_for(lambda: it.session.inbox.serving("python"))
+    wait_for(lambda: it.session.cell_runs)
     last = max(item.id for item in it.session.inbox._items)
     assert it.session.cancel(last) is not None
     it.session.stop()

@@ -59,11 +59,11 @@ class _Mentions:
 
     def complete(self, question: str, cursor: int) -> Completions:
         IMPORTS.screen_is_done.wait()
-        return self._session.preview.complete(question, cursor)
+        return self._session.attachments.complete(question, cursor)
 
     def chips(self, question: str) -> Sequence[MentionChip]:
         IMPORTS.screen_is_done.wait()
-        return self._session.preview.chips(question)
+        return self._session.attachments.chips(question, lambda: self._session.agent.sees)
 
 
 class Panes(Screen[None]):
