@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.fitting import with_short_outputs
-from mahtab_tui.agent.host import EarlierMessage
+from mahtab_tui.agent.host import KeptMessage
 from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, answer_entry, cell_entry, place_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
@@ -27,31 +26,15 @@ _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _TICKS = re.compile("`{3,}")
 
 
-class KeptMessage(NamedTuple):
-    """One complete message."""
-
-    kind: Literal["question", "answer", "results"]
-    text: str
-    turn: int | None
-    step: int | None = None
-    """Of an answer, and of the results of its code."""
-    context: str = ""
-    """The sections that precede a question."""
-
-
 class Conversation:
     """All messages. Nothing is ever removed, so that what the user takes out can come back."""
 
-    def __init__(self, history: Iterable[EarlierMessage] = ()) -> None:
-        self._messages = [
-            KeptMessage("question" if said.role == "user" else "answer", said.text, said.turn, said.step, said.context)
-            for said in history
-            if said.text
-        ]
+    def __init__(self, history: Iterable[KeptMessage] = ()) -> None:
+        self._messages = [said if said.role == "user" else said._replace(role="assistant") for said in history if said.text]
 
     def ask(self, turn: int, question: str, context: str) -> None:
         """Add a question."""
-        self._messages.append(KeptMessage("question", question, turn, context=context))
+        self._messages.append(KeptMessage("user", question, turn, context=context))
 
     def precede(self, text: str) -> None:
         """Put a text before the context of the last question."""
@@ -63,23 +46,23 @@ class Conversation:
         step = -1
         for message in messages:
             step += message.type == "ai"
-            self._messages.append(KeptMessage("answer" if message.type == "ai" else "results", str(message.text), turn, step))
+            self._messages.append(KeptMessage("assistant" if message.type == "ai" else "results", str(message.text), turn, step))
 
     def questions(self, left_out: LeftOut) -> list[int]:
         """Return the indices of the questions that were not replaced."""
-        asked = ((place, message) for place, message in enumerate(self._messages) if message.kind == "question")
+        asked = ((place, message) for place, message in enumerate(self._messages) if message.role == "user")
         return [place for place, message in asked if not left_out.replaced(question_entry(message.turn))]
 
     def after(self, turn: int | None) -> int:
         """Return the index of the first question after this turn; the number of messages if there is none."""
         if turn is None:
             return 0
-        later = (place for place, said in enumerate(self._messages) if said.kind == "question" and said.turn is not None and said.turn > turn)
+        later = (place for place, said in enumerate(self._messages) if said.role == "user" and said.turn is not None and said.turn > turn)
         return next(later, len(self._messages))
 
     def turn_before(self, place: int) -> int | None:
         """Return the turn of the last question before a message; None if it has none."""
-        return next((said.turn for said in reversed(self._messages[:place]) if said.kind == "question"), None)
+        return next((said.turn for said in reversed(self._messages[:place]) if said.role == "user"), None)
 
     def told(self, left_out: LeftOut, start: int = 0, end: int | None = None, *, short: int = 0) -> list[AnyMessage]:
         """Return the messages for the model. Successive messages of one party are joined, which happens if one between them was replaced.
@@ -93,7 +76,7 @@ class Conversation:
                 continue
             if place < short:
                 text = with_short_outputs(text)
-            kind = AIMessage if remembered.kind == "answer" else HumanMessage
+            kind = AIMessage if remembered.role == "assistant" else HumanMessage
             if messages and isinstance(messages[-1], kind):
                 text = f"{messages.pop().text}\n\n{text}"
             messages.append(kind(text))
@@ -103,12 +86,12 @@ class Conversation:
 def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     """Return what the model is told of a message; empty if it is told nothing."""
     if not left_out:
-        return prompts.user_turn(message.context, message.text) if message.kind == "question" else message.text
-    if message.kind == "question":
+        return prompts.user_turn(message.context, message.text) if message.role == "user" else message.text
+    if message.role == "user":
         return _rest_of_question(message, left_out)
     if left_out.replaced(answer_entry(message.turn, message.step)):
         return ""
-    return _rest_of_answer(message, left_out) if message.kind == "answer" else _without_cells(message.text, left_out)
+    return _rest_of_answer(message, left_out) if message.role == "assistant" else _without_cells(message.text, left_out)
 
 
 def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:

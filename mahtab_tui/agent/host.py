@@ -44,18 +44,18 @@ class Execution(NamedTuple):
     """Why the user undid its changes, which may be empty; None if they did not."""
 
 
-class EarlierMessage(NamedTuple):
-    """A message from before the agent was made."""
+class KeptMessage(NamedTuple):
+    """One complete message of a conversation."""
 
     role: str
-    """``user`` or ``assistant``."""
+    """``user``, ``assistant``, or ``results`` for what code and tools of an answer gave."""
     text: str
     turn: int | None = None
     """Number of its question; None if unknown."""
     step: int | None = None
-    """Number of the answer within the turn."""
+    """Of an answer, and of the results of its code: its number within the turn."""
     context: str = ""
-    """The context of a question."""
+    """The sections that precede a question."""
 
 
 class ConversationSummary(NamedTuple):

@@ -14,7 +14,7 @@ from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.fitting import sizes_of
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import MessageHistory
-from mahtab_tui.agent.host import AgentHost, ConversationSummary, EarlierMessage, Interruptible
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, Interruptible, KeptMessage
 from mahtab_tui.agent.model_calls import tell_window
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -55,7 +55,7 @@ class ReplAgent:
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
-        history: Sequence[tuple[str, str] | EarlierMessage] = (),
+        history: Sequence[tuple[str, str] | KeptMessage] = (),
         max_history: int = MAX_HISTORY,
         summary: ConversationSummary | None = None,
     ) -> None:
@@ -69,7 +69,7 @@ class ReplAgent:
         self._tools = tools
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
-        self._conversation = Conversation(said if isinstance(said, EarlierMessage) else EarlierMessage(*said) for said in history)
+        self._conversation = Conversation(said if isinstance(said, KeptMessage) else KeptMessage(*said) for said in history)
         self._history = MessageHistory(host, self._conversation, max_history, summary)
 
     @property
@@ -279,7 +279,7 @@ def create_repl_agent(
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
     tools: Toolset | None = None,
-    history: Sequence[tuple[str, str] | EarlierMessage] = (),
+    history: Sequence[tuple[str, str] | KeptMessage] = (),
     max_history: int = MAX_HISTORY,
     summary: ConversationSummary | None = None,
 ) -> ReplAgent:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import ConversationSummary, EarlierMessage
+from mahtab_tui.agent.host import ConversationSummary, KeptMessage
 from mahtab_tui.bus import records
 from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Agent, AssistantChat, Hide, Notice, Record, Replace, UserAttachment, UserChat, emit
@@ -233,7 +233,7 @@ class AgentThread:
                 self.plans().answered(item.id, None if self._turns.cancelled.is_set() or self._withdrawn.is_set() else answer)
 
 
-def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
+def conversation(past: Sequence[Record]) -> list[KeptMessage]:
     """Return the conversation of a resumed session."""
     from mahtab_tui.llm.prompts import render_context
 
@@ -241,13 +241,13 @@ def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
     for record in past:
         if isinstance(record, UserAttachment):
             attached.setdefault(record.turn, []).append(element_of(record))
-    messages: list[EarlierMessage] = []
+    messages: list[KeptMessage] = []
     for record in past:
         if isinstance(record, UserChat):
             context = render_context([], "", attachments="\n".join(attached.get(record.turn, [])))
-            messages.append(EarlierMessage("user", record.text, record.turn, None, context))
+            messages.append(KeptMessage("user", record.text, record.turn, None, context))
         elif isinstance(record, AssistantChat):
-            messages.append(EarlierMessage("assistant", record.text, record.turn, record.step, render_context([], "")))
+            messages.append(KeptMessage("assistant", record.text, record.turn, record.step, render_context([], "")))
     return messages
 
 

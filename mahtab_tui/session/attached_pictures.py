@@ -7,7 +7,6 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.looking import Look
@@ -18,12 +17,8 @@ Shown = Callable[[int], Sequence[str]]
 """Returns the pictures that a cell, by number, has displayed (base64). Raises `StoreError`."""
 
 
-class SizedPicture(NamedTuple):
-    """A picture with its size."""
-
-    picture: EncodedPicture
-    size: str
-    """In words: pixels and bytes."""
+SizedPicture = tuple[EncodedPicture, str]
+"""A picture, and its size in words: pixels and bytes."""
 
 
 def measured_file(path: Path) -> str | None:
@@ -73,7 +68,7 @@ def _sized(data: bytes) -> SizedPicture:
     was, picture = size_from_head(io.BytesIO(data)), scaled(data)
     of = "" if max(was.width, was.height) == max(picture.width, picture.height) else f" of {was.width:,} × {was.height:,}"
     frame = ", first frame" if was.moves else ""
-    return SizedPicture(picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}")
+    return picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}"
 
 
 def _in_words(measures: PictureSize, size: int) -> str:

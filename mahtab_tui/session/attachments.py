@@ -33,14 +33,6 @@ class LinkLeadsOut(Exception):
     """A link leads out of its folder. The message says where, and how to send the file anyway."""
 
 
-class MentionedPath(NamedTuple):
-    """A file or folder, with all links followed."""
-
-    path: Path
-    link_to: str
-    """The real location, relative to the folder, if the path contains a link; else empty."""
-
-
 class Attachment(NamedTuple):
     """One attachment of a question, or the reason why it is missing."""
 
@@ -184,8 +176,8 @@ class Attachments:
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().folder_here, os.path.expanduser(name))
 
-    def _place(self, name: str) -> MentionedPath:
-        """Resolve a path. Raises `LinkLeadsOut` and `OSError`."""
+    def _place(self, name: str) -> tuple[Path, str]:
+        """See `followed`. Raises `OSError`, too."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().folder_here)))
 
     def _attachments(self, mention: Mention, chip: MentionChip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
@@ -209,7 +201,7 @@ class Attachments:
             return Attachment(chip.label, size, text)
         if mention.kind == "variable":
             return self._of_variable(mention.name, chip)
-        path = self._place(mention.name).path
+        path, _ = self._place(mention.name)
         if chip.picture:
             picture, size = pictures.picture_of_file(path)
             return Attachment(chip.label, size, picture=picture)
@@ -246,8 +238,8 @@ def _cells(mention: Mention) -> range:
     return range(mention.start, min(mention.start + _CELLS, (mention.start if mention.end is None else mention.end) + 1))
 
 
-def followed(named: Path, projects: Iterable[Path]) -> MentionedPath:
-    """Resolve an absolute path, which need not exist.
+def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
+    """Follow all links in an absolute path, which need not exist. Returns it, and if there was a link also where it is below its folder.
 
     projects: folders that links must not leave. Links outside of them must stay in their own folder. Raises `LinkLeadsOut`.
     """
@@ -257,4 +249,4 @@ def followed(named: Path, projects: Iterable[Path]) -> MentionedPath:
     if not real.is_relative_to(root):
         raise LinkLeadsOut(f"a link to {real}, which is outside of {folder}; write {Mention('path', str(real)).label} to send it")
     inside = real.relative_to(root)
-    return MentionedPath(real, "" if inside == named.relative_to(folder) else str(inside))
+    return real, "" if inside == named.relative_to(folder) else str(inside)

@@ -18,7 +18,7 @@ from mahtab_tui.store.database import new_session, remove_unfinished, transactio
 from mahtab_tui.store.digest import Digest, catch_up
 from mahtab_tui.store.encoding import as_json, stored
 from mahtab_tui.store.resume import new_id
-from mahtab_tui.store.session_file import Header, Line, opened_session
+from mahtab_tui.store.session_file import Header, opened_session
 from mahtab_tui.store.sqlite import INSERT, beginning
 
 IMPORTED = "This session was imported from a file. None of its variables came with it, and files that it mentions may not be here."
@@ -45,24 +45,24 @@ def import_session(database: Path, file: Path, project: str, *, limit: int | Non
     """Make a new session of a folder from a file: all of it, or nothing. limit: only so many of its records, from the first.
 
     Raises `BadSessionFile`, `OSError`, `StoreError`."""
-    with opened_session(file) as (_, lines):
-        for _ in lines:  # a damaged file leaves no trace
+    with opened_session(file) as (_, found):
+        for _ in found:  # a damaged file leaves no trace
             pass
     with contextlib.suppress(StoreError):  # the next line tells
         remove_unfinished(database)
     session = new_id()
-    with opened_session(file) as (header, lines), new_session(database, session) as connection:
-        made = _written(connection, session, project, header, _first(lines, limit))
+    with opened_session(file) as (header, found), new_session(database, session) as connection:
+        made = _written(connection, session, project, header, _first(found, limit))
     with contextlib.suppress(StoreError):
         catch_up(database, _CATCH_UP)
     return made
 
 
-def _written(connection: sqlite3.Connection, session: str, project: str, header: Header, lines: Iterator[Line]) -> Imported:
+def _written(connection: sqlite3.Connection, session: str, project: str, header: Header, found: Iterator[Record | None]) -> Imported:
     count = unknown = 0
     first = ""
-    while step := list(itertools.islice(lines, _STEP)):
-        known = [record for _, record in step if record is not None]
+    while step := list(itertools.islice(found, _STEP)):
+        known = [record for record in step if record is not None]
         unknown += len(step) - len(known)
         kept = [record for record in known if not isinstance(record, _TIED)]
         first = first or next((beginning(record) for record in kept if isinstance(record, records.UserChat | records.UserReplIn)), "")
@@ -79,14 +79,14 @@ def _written(connection: sqlite3.Connection, session: str, project: str, header:
     return Imported(session, header.title or first, count, unknown)
 
 
-def _first(lines: Iterator[Line], limit: int | None) -> Iterator[Line]:
-    """Yield the lines up to so many known records."""
-    for line in lines:
-        if limit is not None and line.record is not None:
+def _first(found: Iterator[Record | None], limit: int | None) -> Iterator[Record | None]:
+    """Yield up to so many known records."""
+    for record in found:
+        if limit is not None and record is not None:
             if limit == 0:
                 return
             limit -= 1
-        yield line
+        yield record
 
 
 def _row(session: str, record: Record) -> tuple[str, float, str, str, str | bytes]:

@@ -32,8 +32,8 @@ def replayed(what: str, project: Path) -> Replayed:
 
 
 def _of_file(file: Path, project: Path) -> Replayed:
-    with opened_session(file) as (header, lines):
-        records = [line.record for line in lines if line.record is not None]
+    with opened_session(file) as (header, found):
+        records = [record for record in found if record is not None]
 
     def take_over(count: int) -> str:
         return import_session(database(), file, str(project), limit=count).session

@@ -58,14 +58,6 @@ class Header(NamedTuple):
     last: float
 
 
-class Line(NamedTuple):
-    """A line of a file."""
-
-    number: int
-    record: Record | None
-    """None if only a newer version knows it."""
-
-
 def write_session(database: Path, row: SessionRow, file: Path, *, over: bool = False) -> str:
     """Write a session into a file, in one step; returns a sentence. Cells that use private variables are left out.
 
@@ -103,10 +95,10 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 @contextlib.contextmanager
-def opened_session(file: Path) -> Iterator[tuple[Header, Iterator[Line]]]:
-    """Open a session's file and yield its header and its lines, which are read and checked as they are asked for.
+def opened_session(file: Path) -> Iterator[tuple[Header, Iterator[Record | None]]]:
+    """Open a session's file and yield its header and its records, which are read and checked as they are asked for.
 
-    Raises `BadSessionFile`, also while lines are read, and `OSError`.
+    None stands for one that only a newer version knows. Raises `BadSessionFile`, also while lines are read, and `OSError`.
     """
     if not file.is_file() and file.exists():
         raise BadSessionFile(f"{file} is no file.")
@@ -149,7 +141,7 @@ def _header(file: Path, value: Any) -> Header:
     return Header(session, name or "session", title_of(title), _moment(value.get("started")), _moment(value.get("last")))
 
 
-def _records(file: Path, values: Iterator[Any]) -> Iterator[Line]:
+def _records(file: Path, values: Iterator[Any]) -> Iterator[Record | None]:
     for number, value in enumerate(values, 2):
         try:
             record = from_json(value)
@@ -157,7 +149,7 @@ def _records(file: Path, values: Iterator[Any]) -> Iterator[Line]:
                 _check(record)
         except InvalidRecord as error:
             raise BadSessionFile(f"{file} is damaged: line {number:,} is not a record ({one_line(str(error))[:_NAME]}).") from None
-        yield Line(number, record)
+        yield record
 
 
 def _check(record: Record) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
 from mahtab_tui.agent.conversation import Conversation
-from mahtab_tui.agent.host import EarlierMessage
+from mahtab_tui.agent.host import KeptMessage
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.left_out import LeftOut
@@ -67,7 +67,7 @@ def test_what_is_shown_again_is_as_if_it_had_never_been_hidden(hidden: list[tupl
 def test_code_that_stays_beside_hidden_words_stays_the_same_code(docstring: str, words: str) -> None:
     answer = f"{words}\n\n<assistant-repl-in>\nx = 1 #{docstring.replace(chr(10), ' ')}\n</assistant-repl-in>\n\nbye"
     before = parse_response(answer).code_blocks
-    conversation = Conversation([EarlierMessage("user", "why?", 1), EarlierMessage("assistant", answer, 1, 0)])
+    conversation = Conversation([KeptMessage("user", "why?", 1), KeptMessage("assistant", answer, 1, 0)])
     (_, (_, rest)) = told(conversation, left_out(hide("answer 1.0")))
     assert rest.startswith(TAKEN_OUT)
     assert parse_response(rest).code_blocks == before
@@ -90,7 +90,7 @@ def test_of_a_tail_of_records_an_older_replacement_takes_all_before_it() -> None
 
 
 def test_results_that_are_hidden_leave_a_sentence_in_their_place() -> None:
-    conversation = Conversation([EarlierMessage("user", "why?", 1)])
+    conversation = Conversation([KeptMessage("user", "why?", 1)])
     ran = made(tags.ASSISTANT_REPL_OUT, "a pear", {"cell": 1, "status": "ok"})
     conversation.add(1, [AIMessage("```python\nlook()\n```"), HumanMessage(to_xml(ran)), AIMessage("A pear.")])
     folded = left_out(made(tags.ASSISTANT_REPL_IN, "look()", {"cell": 1, "turn": 1, "step": 0, "block": 0}), ran, hide("cell 1"))

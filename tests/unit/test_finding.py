@@ -180,7 +180,7 @@ def test_a_title_that_was_given_while_the_session_is_open_stays(path: Path) -> N
 def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(path, "s", question("apples"))
     without_digests(path)
-    monkeypatch.setattr("mahtab_tui.store.digest.behind", lambda connection: ["gone", "s"])
+    monkeypatch.setattr("mahtab_tui.store.digest._BEHIND", "select 'gone' union all select 's'")
     assert catch_up(path, 60.0) == 0
     connection = sqlite3.connect(path)
     assert connection.execute("select session from digest").fetchall() == [("s",)]
