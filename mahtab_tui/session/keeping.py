@@ -60,7 +60,7 @@ class Keeping:
         self._result = KeepResult()
         """Of the last time that it was written."""
         self._told = ""
-        """The last problem that was told."""
+        """The problem of the last time, which was told."""
         self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
 
     # Bringing back
@@ -105,7 +105,7 @@ class Keeping:
         self._missing = {each.variable.name: each for each in kept.missing}
         self._carried = [file.name for file in died]
         for file in died:
-            self._missing.update(_all_missing(file, "the kernel has ended while it was read"))
+            self._missing.update((each.name, NotKept(each, "the kernel has ended while it was read")) for each in file.variables)
         self._pending = {file.name: file for file in kept.files if file not in died}
         kinds = [variable for file in kept.files for variable in file.variables if variable.kind in ("function", "class")]
         self._waits_for_all = frozenset(variable.name for variable in kinds)
@@ -140,7 +140,7 @@ class Keeping:
                 self._lock.wait_for(lambda: not self._cells)
             self._bring(file)
         if self._pending is pending:  # not for another kernel
-            self._tell()
+            emit(self._log, Restore(sentence([each.name for each in self._back], list(self._missing.values()))))
 
     def _bring(self, file: KeptFile) -> None:
         with self._reading:
@@ -165,9 +165,6 @@ class Keeping:
                 self._missing.update(lost)
             self._log_rows(RESTORED, [change_row(change, None) for change in changes])
             self._log_missing(lost)
-
-    def _tell(self) -> None:
-        emit(self._log, Restore(sentence([each.name for each in self._back], list(self._missing.values()))))
 
     def _log_missing(self, missing: Mapping[str, NotKept]) -> None:
         rows = [variable_row(each.variable, "absent")._replace(summary=each.reason) for each in missing.values()]
@@ -220,10 +217,6 @@ class Keeping:
         if self._writer.ident is not None:
             self._writer.join(self._time)
 
-    def save(self, seconds: float) -> None:
-        """Write what is not written yet, and wait for it, at most so long."""
-        self._write(seconds)
-
     @property
     def missing(self) -> frozenset[str]:
         """The names that an earlier kernel had, and that are not kept."""
@@ -249,7 +242,7 @@ class Keeping:
                 while not self._ends and self._lock.wait_for(self._changes_again(), QUIET):
                     pass
                 ends = self._ends
-            self._write(self._time)
+            self.save(self._time)
             if ends:
                 return
 
@@ -257,8 +250,8 @@ class Keeping:
         seen = self._changes
         return lambda: self._ends or self._changes != seen
 
-    def _write(self, seconds: float) -> None:
-        """Write the namespace, if it is not written yet."""
+    def save(self, seconds: float) -> None:
+        """Write the namespace, if it is not written yet, and wait for it, at most so long."""
         with self._writing:
             with self._lock:
                 self._attempted = self._changes
@@ -269,15 +262,12 @@ class Keeping:
                 result = self._kernel.keep(carried, lost, seconds)
             except KernelError:  # it runs a cell all the time, or has ended
                 return
-            if result.error:
-                self._warn(f"The variables were not saved: {result.error}. What was saved before is still there.")
-            else:
-                self._written, self._result, self._told = changes, result, ""
-
-    def _warn(self, problem: str) -> None:
-        if problem != self._told:
-            self._told = problem
-            emit(self._log, Notice(problem, level="warning"))
+            if not result.error:
+                self._written, self._result = changes, result
+            elif result.error != self._told:
+                problem = f"The variables were not saved: {result.error}. What was saved before is still there."
+                emit(self._log, Notice(problem, level="warning"))
+            self._told = result.error
 
 
 def sentence(back: list[str], missing: list[NotKept]) -> str:
@@ -292,7 +282,3 @@ def sentence(back: list[str], missing: list[NotKept]) -> str:
 
 def _variables(count: int) -> str:
     return "No variable is" if not count else "1 variable is" if count == 1 else f"{count:,} variables are"
-
-
-def _all_missing(file: KeptFile, reason: str) -> dict[str, NotKept]:
-    return {variable.name: NotKept(variable, reason) for variable in file.variables}

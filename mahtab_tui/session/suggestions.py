@@ -68,18 +68,14 @@ class Suggestions:
                     if not wanted():
                         break
             finally:
-                if whole is not None:
-                    self._count(llm, request, whole, only_if_told=wanted() and not is_priced(llm))
+                if whole is not None:  # even if the call has failed
+                    used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
+                    if used is None and (is_priced(llm) or not wanted()):
+                        used = estimated_usage(llm, (words for _, words in request), str(whole.text))
+                    if used is not None:
+                        self._spending.count(used)
+                        emit(self._log, used.changed(source="suggestion"))
         return str(whole.response_metadata.get("final_text") or whole.text) if whole is not None and wanted() else ""
-
-    def _count(self, llm: BaseChatModel, request: Sequence[tuple[str, str]], whole: AIMessageChunk, *, only_if_told: bool) -> None:
-        """Count a call, even if it failed. only_if_told: count it only if the model reported its usage."""
-        used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
-        if used is None and not only_if_told:
-            used = estimated_usage(llm, (words for _, words in request), str(whole.text))
-        if used is not None:
-            self._spending.count(used)
-            emit(self._log, used.changed(source="suggestion"))
 
 
 def rest_of_line(text: str, said: str) -> str:

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Namespace, emit
@@ -23,14 +22,6 @@ from mahtab_tui.session.keeping import Keeping
 BUSY = "Something is running. Wait, or press Esc, then try again."
 
 
-class _LastUndo(NamedTuple):
-    """The last undo, which a redo takes back."""
-
-    cells: tuple[int, ...]
-    authors: Provenance
-    """Who had made each name before the undo."""
-
-
 class Undo:
     """Undoes and redoes cells. Its methods wait for the kernel and raise `KernelError`."""
 
@@ -42,7 +33,8 @@ class Undo:
         self._turns = 0
         self._lock = threading.Lock()
         self._undone: set[int] = set()
-        self._last: _LastUndo | None = None
+        self._last: tuple[tuple[int, ...], Provenance] | None = None
+        """The cells of the last undo, which a redo takes back, and who had made each name before it."""
 
     def in_use(self, steps: int, megabytes: int) -> str:
         """Say how many cells can be undone now, and what memory only they need. steps, megabytes: the limits."""
@@ -96,11 +88,11 @@ class Undo:
         with self._lock:
             self._refuse_while_cells_run()
             restored = self._kernel.undo(cell)
-            undone = _LastUndo(self.cells_from(cell), self._cells.provenance.copy())
-            self._last = undone
-            self._undone.update(undone.cells)
+            undone = self.cells_from(cell)
+            self._last = undone, self._cells.provenance.copy()
+            self._undone.update(undone)
             self._cells.provenance.restore(self._cells.provenance_before(cell))
-            self._tell(f"{_were(undone.cells)} undone: the namespace is as it was before cell {cell} ran.", undone.cells, restored, undone=True)
+            self._tell(f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.", undone, restored, undone=True)
             return restored
 
     def take_back_alone(self, cell: int) -> None:
