@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +21,14 @@ class Part(NamedTuple):
     kind: Literal["line", "text", "code", "output"]
     """A line names the call whose texts follow."""
     text: str
+
+
+_KINDS: dict[type[Record], Literal["text", "code", "output"]] = {
+    records.SearchReplIn: "code",
+    records.SearchReplOut: "output",
+    records.SearchFinal: "text",
+}
+"""What the records of a search become."""
 
 
 @dataclass(eq=False)
@@ -53,8 +61,8 @@ class Asides:
         self._searches: dict[str, _Search] = {}
         self._folds: dict[type[Record], Callable[[Any], None]] = {
             records.AssistantTool: self._tool,
-            records.Notice: self._notice,
-            records.Kernel: self._kernel,
+            records.Notice: self._warning,
+            records.Kernel: self._warning,
             records.SearchBegin: self._begin,
             records.SearchReplIn: self._search_event,
             records.SearchReplOut: self._search_event,
@@ -76,12 +84,8 @@ class Asides:
         aside.title = _line(f"{record.name} {record.arguments}") + ended
         aside.calls = [[Part("output", record.text)]] if record.text else []
 
-    def _notice(self, record: records.Notice) -> None:
-        if record.level != "info":
-            self._add(Aside("notice", _line(record.text), "", None, ""))
-
-    def _kernel(self, record: records.Kernel) -> None:
-        if record.state == "dead" and record.text:
+    def _warning(self, record: records.Notice | records.Kernel) -> None:
+        if record.level != "info" if isinstance(record, records.Notice) else record.state == "dead" and record.text:
             self._add(Aside("notice", _line(record.text), "", None, ""))
 
     def _begin(self, record: records.SearchBegin) -> None:
@@ -123,7 +127,9 @@ class _Search:
             self._asked += 1
             self._cost += record.cost or 0.0
         elif (parts := self._calls.get(record.node)) is not None:
-            parts.extend(_parts(record))
+            kind = _KINDS.get(type(record))
+            if kind is not None and (record.text or kind == "code"):
+                parts.append(Part(kind, record.text))
             if isinstance(record, records.SearchFinal) and record.node == next(iter(self._calls)):
                 self._ended = record.state
         self._tell()
@@ -132,16 +138,6 @@ class _Search:
         cost = f" · ${self._cost:.4f}" if self._cost else ""
         ended = "" if self._ended in ("done", "") else f" · {self._ended}"
         self.aside.title = f"Search: {self._query} · {self._asked:,} call{'s' * (self._asked != 1)}{cost}{ended}"
-
-
-def _parts(record: records.SearchRecord) -> Iterator[Part]:
-    match record:
-        case records.SearchReplIn():
-            yield Part("code", record.text)
-        case records.SearchReplOut() if record.text:
-            yield Part("output", record.text)
-        case records.SearchFinal() if record.text:
-            yield Part("text", record.text)
 
 
 def _line(text: str) -> str:

@@ -79,7 +79,7 @@ class SessionKernelHost:
         self._cells.follow(info.state)
         if info.state.is_over:
             if self._servers is not None:
-                self._servers.cancel_all()
+                self._servers.cancel()
             self._cancel_effects()
 
     def late_output(self, text: str) -> None:

@@ -8,7 +8,7 @@ from mahtab_tui.llm.providers import check_model, default_model
 from mahtab_tui.session.session import Session
 
 if TYPE_CHECKING:
-    from mahtab_tui.agent.repl_agent import ReplAgent
+    pass
 
 _OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"})
 """Settings that require a new model."""
@@ -28,14 +28,10 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     elif key == "approval":
         session.set_approval(value)
     settings.change(key, value)
-
-    def configure(agent: ReplAgent) -> None:
-        agent.configure(settings.max_turns, settings.reflection, session.models.reflection(), settings.max_history)
-
     if key in _OF_THE_MODEL:
         session.renew_model()
     if key in _OF_THE_AGENT:
-        agent.change(configure)
+        agent.change(lambda it: it.configure(settings.max_turns, settings.reflection, session.models.reflection(), settings.max_history))
     elif key == "reload":
         session.kernel.set_reload(value)
     return key in _AT_ONCE or key.startswith("rlm_")

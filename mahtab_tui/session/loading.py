@@ -85,7 +85,8 @@ def _look_at(path: Path, name: str) -> DataFile:
         raise CannotLoad(f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}.") from None
     encoding = _encoding_of(beginning)
     first = decoded(beginning, encoding).partition("\n")[0] if encoding else ""
-    return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, _separator(path, first))
+    separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else max(",;\t|", key=first.count)  # in many countries it is not a comma
+    return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
 
 
 def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
@@ -138,10 +139,3 @@ def _encoding_of(beginning: bytes) -> str:
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
-
-
-def _separator(path: Path, first: str) -> str:
-    """Guess the separator from the first line: in many countries it is not a comma."""
-    if path.suffix.lower() in (".tsv", ".tab"):
-        return "\t"
-    return max(",;\t|", key=first.count)

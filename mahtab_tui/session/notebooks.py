@@ -255,10 +255,6 @@ class Notebook(logging.Handler):
             problem = f"{self.label} cannot be written: {error.strerror}."
             self._write_soon()
         self._pause = max(PAUSE, SHARE * (time.monotonic() - began))
-        self._tell(problem)
-
-    def _tell(self, problem: str) -> None:
-        """Tell of a problem once, and of its end."""
         if problem and problem != self.problem:
             emit(self._log, records.Notice(problem, level="warning"))
         elif self.problem and not problem:

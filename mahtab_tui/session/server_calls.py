@@ -18,7 +18,7 @@ from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests, ask_about
-from mahtab_tui.settings.approval_rules import Call, Rule
+from mahtab_tui.settings.approval_rules import Call
 
 if TYPE_CHECKING:
     from mahtab_tui.servers.servers import Servers
@@ -70,7 +70,7 @@ class ServerCalls:
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
         self._open: dict[str, _OpenCall] = {}
-        self._cells.interrupted.append(self._cancel_of)
+        self._cells.interrupted.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
         """Return the servers for a new namespace."""
@@ -104,15 +104,10 @@ class ServerCalls:
         except (CancelledError, RequestCancelled):
             return {"failed": "The call was cancelled."}
 
-    def cancel_all(self) -> None:
-        """Cancel all calls: their kernel has ended."""
+    def cancel(self, cell: int | None = None) -> None:
+        """Cancel the calls of a cell, also those that its threads wait for; all of them if the kernel has ended."""
         for open_call in list(self._open.values()):
-            open_call.cancel()
-
-    def _cancel_of(self, cell: int) -> None:
-        """Cancel the calls of a cell, also those that its threads wait for."""
-        for open_call in list(self._open.values()):
-            if open_call.cell == cell:
+            if cell in (None, open_call.cell):
                 open_call.cancel()
 
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
@@ -149,7 +144,8 @@ class ServerCalls:
         rights = self._cells.rights.get(open_call.cell if cell is None else cell)
         if rights is not None and rights.otherwise == "refuse":
             raise ServerError(f"{name} was not called. {rights.why}")
-        deciding = self._rule_about(Call(name, keywords=arguments))
+        matching = [rule for rule in self._profile.rules if rule.matches(Call(name, keywords=arguments))]
+        deciding = min(matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None)
         if deciding is not None and deciding.action == "deny":
             raise ServerError(f"{name} was not called: the rule {deciding.text} forbids it.")
         if deciding.action == "allow" if deciding is not None else self._profile.approval == "auto":
@@ -165,8 +161,3 @@ class ServerCalls:
         decision = ask_about(self._log, self._approvals, about, self._stop)
         if isinstance(decision, str):
             raise ServerError(f"The user did not allow the call of {name}{decision}")
-
-    def _rule_about(self, call: Call) -> Rule | None:
-        """Return the strongest rule about a call; None if there is none."""
-        found = [rule for rule in self._profile.rules if rule.matches(call)]
-        return min(found, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None)

@@ -18,7 +18,6 @@ from mahtab_tui.session.profile import Profile
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
 if TYPE_CHECKING:
-    from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.decision import Decision
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.export.reading import NotebookFile
@@ -58,8 +57,6 @@ _PATIENCE, _HURRY = 5.0, 0.5
 """Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
 
 Stopped = Literal["model", "cell", "hook"]
-
-
 T = TypeVar("T")
 
 
@@ -131,15 +128,12 @@ class Session:
     def _parts(self) -> Parts:
         with self._building:
             if self._built is None:
-                self._built = self._build()
+                from mahtab_tui.session.parts import Parts
+
+                made = (self.log, self._prompt, self.secrets, self.kernel, self.profile, self.inbox, self.ready)
+                given = (self._face, self._store, self.past, self._files, self._notebook_file, self.everything)
+                self._built = Parts(self.settings, *made, *given, by_program=self._by_program, no_trace=self.no_trace)
             return self._built
-
-    def _build(self) -> Parts:
-        from mahtab_tui.session.parts import Parts
-
-        made = (self.log, self._prompt, self.secrets, self.kernel, self.profile, self.inbox, self.ready)
-        given = (self._face, self._store, self.past, self._files, self._notebook_file, self.everything)
-        return Parts(self.settings, *made, *given, by_program=self._by_program, no_trace=self.no_trace)
 
     broadcast: _Part[Broadcast] = _Part()
     private: _Part[PrivateNames] = _Part()
@@ -335,11 +329,7 @@ class Session:
 
     def renew_model(self) -> None:
         """Create the model again, from the current settings."""
-
-        def renew(agent: ReplAgent) -> None:
-            agent.set_model(self.models.make())
-
-        self.agent.change(renew)
+        self.agent.change(lambda agent: agent.set_model(self.models.make()))
 
     def load(self, file: DataFile) -> bool:
         """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
