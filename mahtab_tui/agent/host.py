@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import LeftOut
@@ -116,11 +116,6 @@ class AgentHost(Protocol):
 
     def usage(self, used: Usage) -> None:
         """Count and log what a call has used."""
-
-
-@runtime_checkable
-class Interruptible(Protocol):
-    """A host that can stop what runs or waits for the agent."""
 
     def interrupt(self) -> None:
         """Withdraw waiting approvals, and interrupt the model's cell."""

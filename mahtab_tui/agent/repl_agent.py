@@ -14,7 +14,7 @@ from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.fitting import sizes_of
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import MessageHistory
-from mahtab_tui.agent.host import AgentHost, ConversationSummary, Interruptible, KeptMessage
+from mahtab_tui.agent.host import AgentHost, ConversationSummary, KeptMessage
 from mahtab_tui.agent.model_calls import tell_window
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -129,8 +129,7 @@ class ReplAgent:
         self._host.cancelled.set()
         for llm in self._models():
             llm.stop()
-        if isinstance(self._host, Interruptible):
-            self._host.interrupt()
+        self._host.interrupt()
 
     def close(self) -> None:
         """Stop the running turn and close the models."""
