@@ -118,7 +118,9 @@ class Narration:
         """Process one item of the stream modes ``custom`` and ``updates``."""
         if mode == "custom":
             if isinstance(data, Record):
-                self._record(data)
+                emit(self._session.log, data)
+                if isinstance(data, Agent) and data.state == "thinking":
+                    self._stream = StreamingHandler(self._session.log, data.turn, data.step, data.party)
             elif data is not None:
                 if self._stream is not None:
                     self._stream.process_token(data)
@@ -136,11 +138,6 @@ class Narration:
         """Report the end of the turn."""
         self._end_stream()
         emit(self._session.log, Agent(state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party))
-
-    def _record(self, record: Record) -> None:
-        emit(self._session.log, record)
-        if isinstance(record, Agent) and record.state == "thinking":
-            self._stream = StreamingHandler(self._session.log, record.turn, record.step, record.party)
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
         ran = len(self._state["execution_results"])

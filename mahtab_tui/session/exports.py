@@ -64,13 +64,9 @@ def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
     if len(files) > 1 or len(variables) > 1:
         raise BadExport("Name one file, and at most one variable, as in /export df slice.py.")
     variable = variables[0] if variables else ""
-    file = files[0] if files else f"{variable}.py" if variable else _file_of(session_name)
+    own = Path(session_name).name.lstrip("~.") or "session"  # the name may come from a stranger's file: it leads to no other folder
+    file = files[0] if files else f"{variable}.py" if variable else f"{own}.ipynb"
     return ExportOrder(Path(os.path.expanduser(file)), folder, variable, "shown" in flags, "whole" in flags)
-
-
-def _file_of(session_name: str) -> str:
-    """Return the file for a session. Its name may come from a stranger's file, so it leads to no other folder."""
-    return f"{Path(session_name).name.lstrip('~.') or 'session'}.ipynb"
 
 
 def export(session: Session, order: ExportOrder) -> None:

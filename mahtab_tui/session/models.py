@@ -37,7 +37,7 @@ class Models:
                 name or self._profile.model,
                 timeout=self._settings.model_timeout,
                 on_notice=on_notice or self._notice,
-                folder=self._folder,
+                folder=lambda: self._kernel.info().folder_here,
                 max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
                 thinking=thinking,
                 **self._settings.model_access(),
@@ -50,9 +50,6 @@ class Models:
             return self.make(name) if name else None
         except ModelError as error:
             raise ModelError(f"reflection_model: {error}") from None
-
-    def _folder(self) -> str:
-        return self._kernel.info().folder_here
 
     def _notice(self, level: str, text: str) -> None:
         emit(self._log, Notice(text, level=level))

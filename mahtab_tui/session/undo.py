@@ -130,8 +130,9 @@ class Undo:
         self._keeping.changed()
         emit(self._log, UndoRecord(f"{sentence} {not_restored(restored)}".strip(), cells=cells, undone=undone))
         by_author: dict[Author | None, list[Change]] = {}
-        for change in (change for change in restored.changes if _is_variable(change)):
-            by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
+        for change in restored.changes:
+            if change.variable is None or change.variable.type:  # not the environment, random numbers, or a library's settings
+                by_author.setdefault(self._cells.provenance.who(change.name), []).append(change)
         for author, changes in by_author.items():
             rows = tuple(change_row(change, change.before) for change in changes)
             party, cell = (author.party, author.cell) if author else (YOU, 0)
@@ -149,11 +150,6 @@ def restored_rows(changes: Iterable[Change]) -> tuple[records.Change, ...]:
 def not_restored_rows(restoration: Restoration) -> tuple[records.NotRestored, ...]:
     """Convert what a `Restoration` leaves as it is."""
     return tuple(records.NotRestored(each.name, each.reason) for each in restoration.kept_as_is)
-
-
-def _is_variable(change: Change) -> bool:
-    """Return whether a change concerns a variable, and not the environment, random numbers, or a library's settings."""
-    return change.variable is None or bool(change.variable.type)
 
 
 def cells_named(cells: Sequence[int]) -> str:
