@@ -33,7 +33,6 @@ class Conversation:
         self._messages = [said if said.role == "user" else said._replace(role="assistant") for said in history if said.text]
 
     def ask(self, turn: int, question: str, context: str) -> None:
-        """Add a question."""
         self._messages.append(KeptMessage("user", question, turn, context=context))
 
     def precede(self, text: str) -> None:

@@ -42,8 +42,6 @@ ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
 def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> ReplGraph:
-    """Connect nodes to a graph."""
-
     def after_blocks(state: AgentState) -> str:
         return after_execute(state, max_turns, reflection)
 

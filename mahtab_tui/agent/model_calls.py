@@ -39,8 +39,6 @@ OnToken = Callable[[str | None], object]
 
 
 class ModelAnswer(NamedTuple):
-    """An answer of a model."""
-
     text: str
     stopped: bool
     """Whether the user stopped it."""
@@ -181,7 +179,6 @@ class _AnswerReader:
         return ModelError(REFUSED) if is_refused(self._metadata) else None
 
     def answer(self, failure: ModelError | None) -> ModelAnswer:
-        """Return the answer after its end."""
         stopped = self._cancelled.is_set()
         said = "".join(self.tokens)
         usage = told_usage(self._llm, self._usage, self._metadata)

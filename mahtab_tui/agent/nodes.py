@@ -62,7 +62,6 @@ class Nodes:
         self._max_turns = max_turns
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Get the model's answer."""
         return self._answer(state, state["messages"], writer, self._options(state))
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
@@ -280,7 +279,6 @@ def request_of(state: AgentState) -> ApprovalRequest:
 
 
 def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
-    """Make the result of a block that does not run."""
     code = state["code_blocks"][block]
     return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status="skipped", note=note)
 

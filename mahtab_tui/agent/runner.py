@@ -135,7 +135,6 @@ class Narration:
                     self._update(node, update)
 
     def end(self, state: str) -> None:
-        """Report the end of the turn."""
         self._end_stream()
         emit(self._session.log, Agent(state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party))
 

@@ -115,5 +115,4 @@ def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None =
 
 
 def results_of_step(state: AgentState) -> list[ExecutionResult]:
-    """Return the results of the last answer's blocks."""
     return [result for result in state["execution_results"] if result["step"] == state["step"]]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 
 class ToolCall(TypedDict):
-    """A tool call."""
-
     id: str
     """The provider's id."""
     name: str

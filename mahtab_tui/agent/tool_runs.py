@@ -24,8 +24,6 @@ _CHECK_STOP = 0.1
 
 
 class ToolOutcome(NamedTuple):
-    """The result of a tool call."""
-
     state: Literal["ok", "error", "refused", "stopped"]
     text: str
     """The tool's result, or a sentence; as the model is told it."""

@@ -50,7 +50,6 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-ur
 
 
 def page(selected: Selected) -> str:
-    """Return the whole page."""
     title = escape(selected.title or "A session")
     body = "\n".join(_entry(entry, selected) for entry in selected.entries)
     return (

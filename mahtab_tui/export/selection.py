@@ -33,7 +33,6 @@ class Selected(NamedTuple):
     """Characters of one cell's output; None for all."""
 
     def sentence(self, file: str) -> str:
-        """Say what was exported."""
         cells = sum(isinstance(entry, Cell) for entry in self.entries)
         private = sum(map(self.is_private, self.entries))
         long = sum(map(self._is_long, self.entries))

@@ -18,5 +18,4 @@ def change_row(change: Change, before: Variable | None) -> records.Change:
 
 
 def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
-    """Convert a variable for the `namespace` record."""
     return records.Change(variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind)
