@@ -24,7 +24,6 @@ from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.crash import Crash
-    from mahtab_tui.tui.graphics.answers import Terminal
 
 T = TypeVar("T")
 
@@ -83,7 +82,7 @@ class TerminalApp(App[T]):
         return self._exit
 
     @property
-    def terminal(self) -> Terminal | None:
+    def terminal(self) -> TypedAheadDriver | None:
         """The terminal, if it can draw graphics and be asked about it."""
         return self._driver if isinstance(self._driver, TypedAheadDriver) else None
 

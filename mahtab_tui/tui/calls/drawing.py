@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -168,12 +169,9 @@ class Drawing:
     def _field(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         assert line.batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline)]
-        for state in Field(line.batch, self.field_width(line)).row(line.row):
+        for state, same in groupby(Field(line.batch, self.field_width(line)).row(line.row)):
             mark, role = CELLS[state]
-            if spans[-1][1] is self.style(role) and len(spans) > 1:
-                spans[-1] = (spans[-1][0] + mark, spans[-1][1])
-            else:
-                spans.append((mark, self.style(role)))
+            spans.append((mark * len(list(same)), self.style(role)))
         return spans
 
     # The whole search
@@ -194,12 +192,9 @@ class Drawing:
 
     def _bar(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]
-        for how in self.covered(line.tree):
+        for how, same in groupby(self.covered(line.tree)):
             mark, role = COVER[how]
-            if spans[-1][0][0] == mark:
-                spans[-1] = (spans[-1][0] + mark, spans[-1][1])
-            else:
-                spans.append((mark, self.style(role)))
+            spans.append((mark * len(list(same)), self.style(role)))
         return [*spans, (f"{line.tree.coverage.seen:{_SEEN}.0%}", self.palette.muted)]
 
     @property

@@ -59,10 +59,8 @@ def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
     mark, role = GLYPHS[node.state]
-    if node.alive:
-        return mark, role
-    if node.state == "thinking":
-        return FRAMES[int(now * FRAME_RATE) % len(FRAMES)], role
-    if node.state == "running":
-        return PHASES[int(now * _PHASE_RATE) % len(PHASES)], role
+    if node.state == "thinking" and not node.alive:
+        mark = FRAMES[int(now * FRAME_RATE) % len(FRAMES)]
+    elif node.state == "running" and not node.alive:
+        mark = PHASES[int(now * _PHASE_RATE) % len(PHASES)]
     return mark, role

@@ -42,21 +42,13 @@ class CallLine(NamedTuple):
         return self.kind in ("root", "node", "batch")
 
 
-class _CachedLines(NamedTuple):
-    """The lines of a node and its descendants."""
-
-    shape: int
-    place: tuple[str, bool, int]
-    """Prefix, whether the node is the last one, width."""
-    lines: list[CallLine]
-
-
 class Outline:
     """Remembers what the user has expanded and collapsed; by default, finished nodes are collapsed. Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
         self._chosen: dict[Key, bool] = {}
-        self._kept: dict[Key, _CachedLines] = {}
+        self._kept: dict[Key, tuple[tuple[object, ...], list[CallLine]]] = {}
+        """The lines of a node and its descendants, after what they depend on."""
 
     def set_open(self, line: CallLine, open: bool) -> None:
         """Expand or collapse a line for good."""
@@ -131,15 +123,15 @@ class Outline:
         lead = prefix + ("└ " if last else "├ ")
         if not node.children and not node.batches:
             return (CallLine("node", tree, node, lead),)
-        key, place = (tree.id, node.id), (prefix, last, width)
-        kept = self._kept.get(key)
-        if kept is None or kept.shape != node.shape or kept.place != place:
+        key, place = (tree.id, node.id), (node.shape, prefix, last, width)
+        kept, lines = self._kept.get(key, ((), []))
+        if kept != place:
             open = self._chosen.get(key, not node.finished or bool(node.alive))
             lines = [CallLine("node", tree, node, lead, open=open)]
             if open:
                 lines += self._below(tree, node, prefix + ("  " if last else "│ "), width)
-            kept = self._kept[key] = _CachedLines(node.shape, place, lines)
-        return kept.lines
+            self._kept[key] = place, lines
+        return lines
 
     def _batch(self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool) -> Iterator[CallLine]:
         open = self._chosen.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None

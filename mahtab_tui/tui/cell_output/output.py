@@ -75,11 +75,6 @@ class DisplayLine(OutputLine):
     def state(self) -> tuple[object, ...]:
         return self.text, self.mime, self.unreadable
 
-    @property
-    def read_from_its_beginning(self) -> bool:
-        """Whether it is a text to read, such as help or Markdown."""
-        return self.mime in ("text/plain", "text/markdown")
-
     def forget(self) -> None:
         """Keep only the text."""
         self.mime = self.data = ""
@@ -255,17 +250,11 @@ class OutputBuffer:
         return lines[::-1]
 
     def _append(self, line: OutputLine) -> None:
-        if len(self.head) < HEAD and not self.tail:
-            self.head.append(line)
-            return
-        self.tail.append(line)
+        (self.head if len(self.head) < HEAD and not self.tail else self.tail).append(line)
 
     def _carry(self, text: str) -> None:
         """Remember the colours in effect after the text."""
         if "\x1b" not in text:
             return
         for sequence in _SGR.findall(text):
-            if _RESET.fullmatch(sequence):
-                self._colours = ()
-            else:
-                self._colours = (*self._colours, sequence)[-COLOURS:]
+            self._colours = () if _RESET.fullmatch(sequence) else (*self._colours, sequence)[-COLOURS:]

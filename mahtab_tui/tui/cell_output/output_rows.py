@@ -65,12 +65,12 @@ class OutputRows:
 
     @property
     def reading(self) -> int | None:
-        """The first row of a text to read, if the output ends with one."""
+        """The first row of a text to read, such as help or Markdown, if the output ends with one."""
         row = len(self._rows)
         for line, drawn in reversed(self._lines.items()):
             row -= len(drawn)
             if isinstance(line, DisplayLine):
-                return row if line.read_from_its_beginning else None
+                return row if line.mime in ("text/plain", "text/markdown") else None
             if line.text.strip():  # Python's help prints an empty line afterwards
                 return None
         return None
@@ -136,18 +136,10 @@ class LineRows:
         return [(text, self._palette.text)]
 
 
-class DisplayRows:
-    __slots__ = ("_rows", "state")
-
+class DisplayRows(list[Row]):
     def __init__(self, state: tuple[object, ...], rows: Sequence[Row]) -> None:
+        super().__init__(rows)
         self.state = state
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self._rows[index]
 
 
 _DrawnLine = LineRows | DisplayRows

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Literal
-from typing import Protocol as Interface
 
 Protocol = Literal["kitty", "sixel"]
 
@@ -88,21 +86,3 @@ class TerminalAnswers:
                 return SIXEL_QUESTIONS
             self.awaited = False
         return ""
-
-
-class Terminal(Interface):
-    """The terminal on which pictures are drawn."""
-
-    answers: TerminalAnswers
-    stops: int
-    """How often the application was suspended, which erases the graphics."""
-
-    @property
-    def graphics(self) -> Protocol | None: ...
-
-    @property
-    def cell_size(self) -> tuple[int, int] | None: ...
-
-    def ask_for_graphics(self, answered: Callable[[], object]) -> None: ...
-
-    def send(self, data: str) -> None: ...

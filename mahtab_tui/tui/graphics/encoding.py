@@ -37,11 +37,10 @@ def kitty(image: Image.Image, number: int) -> str:
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=1)
     data = base64.b64encode(file.getvalue()).decode()
-    chunks = [data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK)]
     parts = []
-    for place, chunk in enumerate(chunks):
-        first = f"a=t,f=100,i={number}," if place == 0 else ""
-        parts.append(f"\x1b_G{first}q=2,m={int(place < len(chunks) - 1)};{chunk}\x1b\\")
+    for start in range(0, len(data), _CHUNK):
+        first = "" if start else f"a=t,f=100,i={number},"
+        parts.append(f"\x1b_G{first}q=2,m={int(start + _CHUNK < len(data))};{data[start : start + _CHUNK]}\x1b\\")
     return "".join(parts)
 
 

@@ -7,17 +7,20 @@ import sys
 import threading
 from collections.abc import Hashable, Iterable
 from itertools import count
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
 from textual.geometry import Region, Size
 from textual.timer import Timer
 
-from mahtab_tui.tui.graphics.answers import Protocol, Terminal
 from mahtab_tui.tui.graphics.encoding import GraphicsPiece, kitty, kitty_forgotten, kitty_placed, kitty_removed, sixel
 from mahtab_tui.tui.graphics.pictures import PicturePart
-from mahtab_tui.tui.terminal_app import TerminalApp
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.graphics.answers import Protocol
+    from mahtab_tui.tui.terminal_app import TerminalApp
+    from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 REST = 0.12
 """Seconds without a change before pictures are drawn."""
@@ -72,12 +75,9 @@ class Overlay:
             if part not in wanted or (not self._drawn[part] and _painted(update, part.region)):
                 terminal.send(self._drawn.pop(part))
         if wanted != was_wanted or len(self._drawn) < before:
-            self._begin_rest()
-
-    def _begin_rest(self) -> None:
-        if self._timer is not None:
-            self._timer.stop()
-        self._timer = self._app.set_timer(REST, self._draw) if self._wanted else None
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer = self._app.set_timer(REST, self._draw) if self._wanted else None
 
     def _draw(self) -> None:
         """Draw the encoded pictures, and encode the next one."""
@@ -96,7 +96,7 @@ class Overlay:
                 self._ready[self._key(part)] = ready
                 self._drawn[part] = self._place(terminal, self._graphics, part, ready)
 
-    def _check_graphics(self, terminal: Terminal) -> None:
+    def _check_graphics(self, terminal: TypedAheadDriver) -> None:
         """Drop everything drawn and encoded if the terminal's properties have changed."""
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
@@ -141,11 +141,11 @@ class Overlay:
                 self._forget(terminal, old)
         self._draw()
 
-    def _forget(self, terminal: Terminal, key: Hashable) -> None:
+    def _forget(self, terminal: TypedAheadDriver, key: Hashable) -> None:
         if number := self._ready.pop(key).number:
             terminal.send(kitty_forgotten(number))
 
-    def _place(self, terminal: Terminal, graphics: _Graphics, part: PicturePart, ready: _EncodedPicture) -> str:
+    def _place(self, terminal: TypedAheadDriver, graphics: _Graphics, part: PicturePart, ready: _EncodedPicture) -> str:
         """Draw a part; returns the sequence that removes it."""
         pieces: Iterable[GraphicsPiece] = ready.pieces
         removal = ""

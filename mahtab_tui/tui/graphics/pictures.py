@@ -18,7 +18,6 @@ class Picture:
     """A picture of a size in cells."""
 
     key: Hashable
-    """Identifies the picture."""
     columns: int
     rows: int
     pixels: Callable[[], Image] = field(compare=False)

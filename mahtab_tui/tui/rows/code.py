@@ -13,16 +13,17 @@ from rich.style import Style
 
 from mahtab_tui.bus.hidden import places
 from mahtab_tui.tui.rows.palette import Palette
-from mahtab_tui.tui.rows.row import LIMIT, WIDEST, Row, Span, cut_spans, hard_cuts, shorten_line
+from mahtab_tui.tui.rows.row import LIMIT, WIDEST, Row, Span, hard_rows, shorten_line
 
-_PYTHON = PythonLexer(stripnl=False, ensurenl=False)
+PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 _NO_PLACE = (sys.maxsize, "")
 
 
-class CodeRows:
-    def __init__(self, width: int, palette: Palette, bar: Style, *, whole: bool = False) -> None:
-        """whole: draw all of long code, instead of its two ends."""
-        self._whole = whole
+class CodeRows(list[Row]):
+    """All rows of code; of long code its two ends."""
+
+    def __init__(self, width: int, palette: Palette, bar: Style) -> None:
+        super().__init__()
         self._width = width
         self._palette = palette
         self._bar = bar
@@ -30,37 +31,32 @@ class CodeRows:
         self._settled = 0
         """Characters of the code whose highlighting cannot change any more."""
         self._settled_rows: list[Row] = []
-        self._rows: list[Row] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self._rows[index]
 
     def update(self, code: str) -> None:
         """Draw this code; if it only grew, draw only its last lines again."""
-        if code == self._code and self._rows:
+        if code == self._code and self:
             return
         if not code.startswith(self._code[: self._settled]):
             self._settled, self._settled_rows = 0, []
         self._code = code
-        shortened = code if self._whole else shorten(code)
-        if shortened != code:
-            self._rows = list(self._draw(shortened))
+        if (shortened := shorten(code)) != code:
+            self[:] = self._drawn(shortened)
             return
         tail = code[self._settled :]
-        self._rows = [*self._settled_rows, *self._draw(tail)]
+        self[:] = [*self._settled_rows, *self._drawn(tail)]
         safe = safe_length(tail)
         if safe:
-            self._settled_rows += self._draw(tail[: safe - 1])
+            self._settled_rows += self._drawn(tail[: safe - 1])
             self._settled += safe
 
-    def _draw(self, code: str) -> Iterator[Row]:
-        for line in highlight(_PYTHON, code.expandtabs(4), self._palette):
-            cuts = hard_cuts("".join(text for text, _ in line), self._width)
-            for number, spans in enumerate(cut_spans(line, cuts)):
-                yield Row(spans, self._bar, soft=number > 0, fill=self._palette.surface)
+    def _drawn(self, code: str) -> Iterator[Row]:
+        return code_rows(PYTHON, code, self._width, self._palette, self._bar)
+
+
+def code_rows(lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None) -> Iterator[Row]:
+    """Draw all of the code."""
+    for line in highlight(lexer, code.expandtabs(4), palette):
+        yield from hard_rows(line, width, bar, fill=palette.surface)
 
 
 def shorten(code: str) -> str:
@@ -112,7 +108,7 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
 def safe_length(code: str) -> int:
     """Return the length up to the last line break outside of strings, where highlighting can start again."""
     safe = position = 0
-    for token, text in tokens(_PYTHON, code):
+    for token, text in tokens(PYTHON, code):
         position += len(text)
         if text.endswith("\n") and token not in String:
             safe = position

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from textual.widget import Widget
 
@@ -17,13 +18,6 @@ AT_ONCE = 2
 """Jobs of a slot that may run at a time: the newest one must reach the kernel, which then gives up the previous one."""
 
 
-class _Job(NamedTuple):
-    number: int
-    work: Callable[[], Any]
-    then: Callable[[Any], None]
-    failed: Callable[[str], None]
-
-
 class Fetcher:
     """Runs jobs in named slots. Only the newest job of a slot counts; results of older ones are dropped."""
 
@@ -32,13 +26,21 @@ class Fetcher:
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
         self._open: dict[str, int] = {}
-        self._waiting: dict[str, _Job] = {}
+        self._waiting: dict[str, Callable[[], None]] = {}
 
     def ask(self, slot: str, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[str], None]) -> None:
         """Run `work` on a thread, then on the main thread `then` with its result, or `failed` with a sentence about its error."""
+
+        def job() -> None:
+            try:
+                told = partial(then, work())
+            except Exception as error:  # the thread's outermost frame
+                sentence = str(error) if isinstance(error, KernelError) else f"It cannot be shown: {str(error) or type(error).__name__}"
+                told = partial(failed, sentence)
+            self._owner.call_later(self._deliver, slot, number, told)
+
         with self._lock:
             number = self._numbers[slot] = self._numbers.get(slot, 0) + 1
-            job = _Job(number, work, then, failed)
             if self._open.get(slot, 0) >= AT_ONCE:
                 self._waiting[slot] = job
                 return
@@ -51,24 +53,14 @@ class Fetcher:
             self._numbers[slot] = self._numbers.get(slot, 0) + 1
             self._waiting.pop(slot, None)
 
-    def _run(self, slot: str, job: _Job) -> None:
-        next_job: _Job | None = job
-        while next_job is not None:
-            self._do(slot, next_job)
+    def _run(self, slot: str, job: Callable[[], None] | None) -> None:
+        while job is not None:
+            job()
             with self._lock:
-                next_job = self._waiting.pop(slot, None)
-                if next_job is None:
+                job = self._waiting.pop(slot, None)
+                if job is None:
                     self._open[slot] -= 1
 
-    def _do(self, slot: str, job: _Job) -> None:
-        try:
-            result = job.work()
-        except Exception as error:  # the thread's outermost frame
-            sentence = str(error) if isinstance(error, KernelError) else f"It cannot be shown: {str(error) or type(error).__name__}"
-            self._owner.call_later(self._deliver, slot, job, job.failed, sentence)
-        else:
-            self._owner.call_later(self._deliver, slot, job, job.then, result)
-
-    def _deliver(self, slot: str, job: _Job, to: Callable[[Any], None], what: Any) -> None:
-        if self._numbers.get(slot) == job.number and not is_leaving(self._owner):
-            to(what)
+    def _deliver(self, slot: str, number: int, told: Callable[[], None]) -> None:
+        if self._numbers.get(slot) == number and not is_leaving(self._owner):
+            told()

@@ -13,9 +13,6 @@ class Heights:
     def __len__(self) -> int:
         return len(self._heights)
 
-    def __getitem__(self, index: int) -> int:
-        return self._heights[index]
-
     @property
     def total(self) -> int:
         return self.above(len(self._heights))
@@ -24,14 +21,9 @@ class Heights:
         self._heights.append(height)
         position = len(self._heights)
         start = position - (position & -position)
-        total, child = height, position - 1
-        while child > start:
-            total += self._tree[child]
-            child -= child & -child
-        self._tree.append(total)
+        self._tree.append(height + self.above(position - 1) - self.above(start))
 
-    def set(self, index: int, height: int) -> int:
-        """Change the height of an entry; returns the difference."""
+    def set(self, index: int, height: int) -> None:
         change = height - self._heights[index]
         if change:
             self._heights[index] = height
@@ -39,7 +31,6 @@ class Heights:
             while position < len(self._tree):
                 self._tree[position] += change
                 position += position & -position
-        return change
 
     def above(self, index: int) -> int:
         """Return the number of rows before an entry."""

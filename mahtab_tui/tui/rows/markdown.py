@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
@@ -12,10 +12,10 @@ from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.style import Style
 
-from mahtab_tui.tui.rows.code import highlight
+from mahtab_tui.tui.rows.code import code_rows
 from mahtab_tui.tui.rows.inline import inline_spans, split_lines
 from mahtab_tui.tui.rows.palette import BOLD, ITALIC, Palette
-from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, paragraph
+from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.rows.table import table_rows
 
 READING_WIDTH = 100
@@ -66,10 +66,7 @@ class Markdown:
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
         """Draw all blocks of a text, with an empty row between blocks, and a bar."""
-        rows: list[Row] = []
-        for block in parse(source):
-            rows += [*([Row()] if rows else []), *self.rows(block, width)]
-        return [row._replace(bar=bar) for row in rows]
+        return [row._replace(bar=bar) for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)]
 
     def _paragraph(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
         first, *lines = split_lines(inline_spans(block, self._palette.text, self._palette))
@@ -110,12 +107,7 @@ class Markdown:
 
     def _fence(self, block: Block, width: int) -> list[Row]:
         code = block.content.removesuffix("\n").expandtabs(4)
-        rows: list[Row] = []
-        for line in highlight(_lexer(block.info, code), code, self._palette):
-            cuts = hard_cuts("".join(text for text, _ in line), width)
-            for number, spans in enumerate(cut_spans(line, cuts)):
-                rows.append(Row(spans, soft=number > 0, fill=self._palette.surface))
-        return rows
+        return list(code_rows(_lexer(block.info, code), code, width, self._palette))
 
     def _rule(self, block: Block, width: int) -> list[Row]:
         return [Row([("─" * min(width, READING_WIDTH), self._palette.hairline)])]
@@ -134,12 +126,8 @@ class Markdown:
 
 
 def _indented(rows: Sequence[Row], first: Span, rest: Span) -> list[Row]:
-    def indented() -> Iterator[Row]:
-        for number, row in enumerate(rows):
-            mark = first if number == 0 else rest
-            yield row._replace(spans=[mark, *row.spans], indent=row.indent + len(mark[0]))
-
-    return list(indented())
+    marks = [first, *[rest] * len(rows)]
+    return [row._replace(spans=[mark, *row.spans], indent=row.indent + len(mark[0])) for mark, row in zip(marks, rows, strict=False)]
 
 
 def _lexer(info: str, code: str) -> Lexer:

@@ -45,19 +45,8 @@ class Palette:
         def ground(name: str) -> Style:
             return Style(bgcolor=Color.parse(variables[name]).rich_color)
 
-        return cls(
-            person=ink("person"),
-            model=ink("model"),
-            moon=ink("moon"),
-            good=ink("good"),
-            bad=ink("bad"),
-            hairline=ink("hairline"),
-            muted=ink("muted"),
-            text=ink("foreground"),
-            surface=ground("surface"),
-            panel=ground("panel"),
-            guests=tuple(ink(role) for role in GUESTS),
-        )
+        inks = {role: ink(role) for role in ("person", "model", "moon", "good", "bad", "hairline", "muted")}
+        return cls(**inks, text=ink("foreground"), surface=ground("surface"), panel=ground("panel"), guests=tuple(map(ink, GUESTS)))
 
     @property
     def alarm(self) -> Style:

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mahtab_tui.tui.rows.palette import Palette, palette_of
-from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.rows.row import Row, Rows
 from mahtab_tui.tui.rows.strips import plain_strip, strip_of
 
 CURSOR_KEYS: tuple[Binding, ...] = (
@@ -27,15 +27,11 @@ CURSOR_KEYS: tuple[Binding, ...] = (
 """The keys of a view with a cursor. Other views have Textual's keys, which scroll."""
 
 
-class RowSource(Protocol):
+class RowSource(Rows, Protocol):
     """Supplies the rows of a `RowsView`."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         """Make rows for this width in cells, in these colours, from now on."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Row: ...
 
 
 class RowsView(ScrollView, can_focus=True):

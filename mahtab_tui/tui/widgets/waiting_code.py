@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from textual.geometry import Size
 from textual.message import Message
@@ -12,36 +12,22 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import RowsView
 
-if TYPE_CHECKING:
-    from mahtab_tui.tui.rows.code import CodeRows
-
-
 LEAST = 3
 """Rows that are visible on the smallest screen."""
 
 
-class WaitingCodeRows:
+class WaitingCodeRows(list[Row]):
     """A `RowSource` of all rows of the code."""
 
-    def __init__(self) -> None:
-        self.code = ""
-        self.lines: list[int] = []
-        """The line number of each row, from 1."""
-        self._rows: CodeRows | None = None
+    code = ""
+    lines: Sequence[int] = ()
+    """The line number of each row, from 1."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        from mahtab_tui.tui.rows.code import CodeRows
+        from mahtab_tui.tui.rows.code import PYTHON, code_rows
 
-        self._rows = CodeRows(max(1, width), palette, palette.model, whole=True)
-        self._rows.update(self.code)
-        self.lines = list(accumulate(int(not self._rows[number].soft) for number in range(len(self._rows))))
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def __getitem__(self, index: int) -> Row:
-        assert self._rows is not None
-        return self._rows[index]
+        self[:] = code_rows(PYTHON, self.code, max(1, width), palette, palette.model)
+        self.lines = list(accumulate(int(not row.soft) for row in self))
 
 
 class WaitingCode(RowsView):
