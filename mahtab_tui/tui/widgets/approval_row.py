@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.content import Content
-from textual.events import Key
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -26,11 +25,7 @@ from mahtab_tui.tui.widgets.chips import DEAF, Chip
 from mahtab_tui.tui.widgets.line_input import LineInput
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
-if TYPE_CHECKING:
-    from mahtab_tui.tui.widgets.rules_to_write import RulesToWrite
-
 Action = Literal["run", "skip", "all", "stop"]
-Part = Literal["chips", "reason", "edited", "rules"]
 
 _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
@@ -49,8 +44,7 @@ _EFFECT_CHIPS = (
 _CODE_ONLY = ("edit", "all", "rules")
 """Answers that make sense for code, but not for other actions."""
 
-_HINTS: dict[Part, str] = {
-    "chips": "",
+_HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to your configuration, and runs the code · Esc back",
     "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
@@ -65,13 +59,30 @@ class EditedCode(CodeArea):
         return super().may_run() or (self.cursor_location == self.document.end and is_complete(self.text + "\n"))
 
 
+class RulesToWrite(Static, can_focus=True):
+    """Rules that would let code like the waiting one run without asking, one a line; Enter writes them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "write", show=False)]
+
+    rules: tuple[str, ...] = ()
+
+    @dataclass
+    class Confirmed(Message):
+        rules: tuple[str, ...]
+
+    def action_write(self) -> None:
+        if self.rules:
+            self.post_message(self.Confirmed(self.rules))
+
+
 class ApprovalRow(AskingRow[Approval]):
     """Shown while code waits for approval."""
 
+    asks = Approval
+    offers = _CHIPS
+
     @dataclass
     class Decided(Message):
-        """The user has answered."""
-
         request: str
         action: Action
         code: str | None = None
@@ -91,11 +102,10 @@ class ApprovalRow(AskingRow[Approval]):
 
         rules_for: returns the rules that would let code like this run without asking; empty if none can.
         """
-        super().__init__(Approval, _CHIPS, editor_is_empty, clock)
+        super().__init__(editor_is_empty, clock)
         self._clock = clock
         self._keys_from = 0.0
         """The time from which Enter counts in the part that was opened last."""
-        self._part: Part = "chips"
         self._in_sight = in_sight
         self._rules_for = rules_for
         self._no_rules = False
@@ -120,10 +130,6 @@ class ApprovalRow(AskingRow[Approval]):
         # The transcript gets its size after the layout.
         self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self.call_after_refresh(self._look))
 
-    @property
-    def target(self) -> Widget:
-        return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
-
     def show(self, record: Approval) -> None:
         self.query_one("#reason", LineInput).value = ""
         edited = self.query_one("#edited", CodeArea)
@@ -136,7 +142,7 @@ class ApprovalRow(AskingRow[Approval]):
         self._has_code, self._unread, self._no_rules = False, None, False
         self._tools = _tools_of_searches(record.text)
         self._code.show(record.text.strip("\n"))
-        self._show("chips")
+        self.show_part("chips")
 
     def _look(self) -> None:
         """Show the code once it is not visible above; then until it is answered, so that nothing jumps."""
@@ -156,14 +162,12 @@ class ApprovalRow(AskingRow[Approval]):
         self._unread = None
         super().action_scroll_content(how)
 
-    def _show(self, part: Part) -> None:
+    def show_part(self, part: str) -> None:
         self._part = part
         self._code.display = self._has_code and part != "edited"
         self._chips.display = part == "chips"
-        self.query_one("#reason").display = part == "reason"
-        self.query_one("#edited").display = part == "edited"
-        for rules in self.query("#rules"):
-            rules.display = part == "rules"
+        for widget in self.query("#reason, #edited, #rules"):
+            widget.display = widget.id == part
         self.tell()
 
     def tell(self) -> None:
@@ -180,8 +184,8 @@ class ApprovalRow(AskingRow[Approval]):
                 parts.append(("press it again to answer without reading the rest", "$bad"))
             elif not self._code.end_seen:
                 parts.append(("PgDn reads on", "$muted"))
-        if _HINTS[self._part]:
-            parts.append((_HINTS[self._part], "$muted"))
+        if hint := _HINTS.get(self._part):
+            parts.append((hint, "$muted"))
         if self._no_rules:
             parts.append(("no rule can let this code run without asking", "$moon"))
         if record.why and self._part == "chips":
@@ -192,9 +196,7 @@ class ApprovalRow(AskingRow[Approval]):
             parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
         if hidden := {symbol for _, symbol in places(record.text)}:
             parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
-        if way := self._way_here():
-            parts.append((way, "$moon"))
-        self.query_one("#about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
+        self._say(parts)
 
     def run_edited(self) -> bool:
         """Run the edited code from anywhere in it; returns False if none is being edited."""
@@ -206,9 +208,9 @@ class ApprovalRow(AskingRow[Approval]):
     def answered(self, request: str, answer: str) -> None:
         match answer:
             case "skip":
-                self._go_to("reason")
+                self.go_to("reason")
             case "edit":
-                self._go_to("edited")
+                self.go_to("edited")
             case "rules":
                 self._show_rules(self._rules_for(self._requests[request].text))
             case "run" | "all" | "stop" as action:
@@ -225,17 +227,9 @@ class ApprovalRow(AskingRow[Approval]):
             self.post_message(self.Decided(request, action, code, reason, rules))
             self.forget(request)
 
-    def _go_to(self, part: Part) -> None:
-        self._given = True
+    def go_to(self, part: str) -> None:
         self._keys_from = self._clock() + DEAF
-        self._show(part)
-        self._loan.take(self.target)
-
-    def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._part != "chips":
-            event.stop()
-            event.prevent_default()
-            self._go_to("chips")
+        super().go_to(part)
 
     @on(Input.Submitted)
     def _reason_given(self, event: Input.Submitted) -> None:
@@ -243,16 +237,16 @@ class ApprovalRow(AskingRow[Approval]):
         self._decide("skip", reason=event.value.strip())
 
     def _show_rules(self, rules: tuple[str, ...]) -> None:
-        from mahtab_tui.tui.widgets.rules_to_write import RulesToWrite  # few ever need it
-
         self._no_rules = not rules
         if rules and not self.query("#rules"):
-            self.mount(RulesToWrite("rules"))
+            self.mount(RulesToWrite(id="rules", markup=False))
         for shown in self.query(RulesToWrite):
-            shown.show(rules)
-        self._go_to("rules" if rules else "chips")
+            shown.rules = rules
+            shown.update("\n".join(f"  {rule}" for rule in rules))
+        self.go_to("rules" if rules else "chips")
 
-    def on_rules_to_write_confirmed(self, event: RulesToWrite.Confirmed) -> None:
+    @on(RulesToWrite.Confirmed)
+    def _rules_confirmed(self, event: RulesToWrite.Confirmed) -> None:
         event.stop()
         if self._part == "rules" and self._clock() >= self._keys_from:
             self._decide("run", rules=event.rules)

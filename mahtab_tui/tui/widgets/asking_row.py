@@ -8,10 +8,12 @@ from typing import ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.events import Key
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Static
 
 from mahtab_tui.bus.records import Approval, Record, Review, SearchFanOut
 from mahtab_tui.tui.widgets.chips import Chip, Chips
@@ -33,15 +35,18 @@ class AskingRow(Widget, Generic[R]):
         for key, how in (("up", "up"), ("down", "down"), ("pageup", "page_up"), ("pagedown", "page_down"), ("home", "home"), ("end", "end"))
     ]
 
-    def __init__(
-        self, asks: type[R], chips: Sequence[Chip], editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """asks: the class of the records that ask."""
+    asks: type[R]
+    """The class of the records that ask."""
+    offers: Sequence[Chip]
+    """The answers."""
+
+    def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._asks: type[R] = asks
-        self._chips = Chips(chips, clock)
+        self._chips = Chips(self.offers, clock)
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
+        self._part = "chips"
+        """The part of the row that is shown: the chips, or the id of a widget in which the user says more."""
         self._given = False
         """Whether the user gave the row the focus."""
         self._held: Chips.Chosen | None = None
@@ -70,30 +75,33 @@ class AskingRow(Widget, Generic[R]):
     @property
     def target(self) -> Widget:
         """The widget in the row that takes the focus."""
-        return self._chips
+        return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
 
     @property
     def scrolled(self) -> Widget | None:
         """The widget in the row that the arrow keys scroll; if None, they scroll the transcript."""
         return None
 
+    def show_part(self, part: str) -> None:
+        """Show another part of the row."""
+
+    def go_to(self, part: str) -> None:
+        """Show another part of the row, and focus it."""
+        self._given = True
+        self.show_part(part)
+        self._loan.take(self.target)
+
     # For others
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in new records."""
         for record in records:
-            if isinstance(record, self._asks):
-                if record.state == "waiting":
-                    self.ask(record.request, record)
-                else:
+            if isinstance(record, self.asks):
+                if record.state != "waiting":
                     self.forget(record.request)
-
-    def ask(self, request: str, record: R) -> None:
-        """Ask a question, after those that wait already."""
-        if request not in self._requests:
-            self._requests[request] = record
-            if len(self._requests) == 1:
-                self._open(record)
+                elif record.request not in self._requests:
+                    self._requests[record.request] = record
+                    if len(self._requests) == 1:
+                        self._open(record)
 
     def forget(self, request: str) -> None:
         """Close a question, and show the next one that waits."""
@@ -129,6 +137,12 @@ class AskingRow(Widget, Generic[R]):
             self._loan.take(self.target)
         self.tell()
 
+    def _say(self, parts: list[tuple[str, str]]) -> None:
+        """Show texts with their styles, and how to reach the row."""
+        if way := self._way_here():
+            parts.append((way, "$moon"))
+        self.query(Static).first().update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
+
     def _way_here(self) -> str:
         """Say how to reach the row; empty if it has the focus."""
         if self._loan.taken:
@@ -152,6 +166,13 @@ class AskingRow(Widget, Generic[R]):
             self._holding = self.set_timer(ALONE, self._answer_held)
         else:
             self._answer(message.answer)
+
+    def on_key(self, event: Key) -> None:
+        """Go back to the chips by Escape."""
+        if event.key == "escape" and self._part != "chips":
+            event.stop()
+            event.prevent_default()
+            self.go_to("chips")
 
     def _answer(self, answer: str) -> None:
         if request := self._shown:  # else the first of two fast keys has answered

@@ -18,8 +18,6 @@ DEAF = 0.3
 
 
 class Chip(NamedTuple):
-    """One answer."""
-
     answer: str
     key: str
     text: str
@@ -37,8 +35,6 @@ class Chips(Widget, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """The user gave an answer."""
-
         answer: str
         letter: Key | None
         """The key, if it was a letter; None for a click or another key."""
@@ -63,7 +59,6 @@ class Chips(Widget, can_focus=True):
         """When the current question appeared, in the time of events."""
 
     def offer(self, chips: Sequence[Chip]) -> None:
-        """Show other answers."""
         self._chips = chips
         self.refresh()
 
@@ -125,7 +120,5 @@ class Chips(Widget, can_focus=True):
         self.post_message(self.Chosen(answer, letter))
 
     def _texts(self) -> list[tuple[Chip, str]]:
-        long = [(chip, chip.text) for chip in self._chips]
-        if sum(len(text) + _GAP for _, text in long) - _GAP <= self.size.width:
-            return long
-        return [(chip, chip.short) for chip in self._chips]
+        fits = sum(len(chip.text) + _GAP for chip in self._chips) - _GAP <= self.size.width
+        return [(chip, chip.text if fits else chip.short) for chip in self._chips]

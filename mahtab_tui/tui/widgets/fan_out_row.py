@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.app import ComposeResult
@@ -14,11 +13,6 @@ from textual.widgets import Static
 from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
 from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import Chip
-
-_CHIPS = (
-    Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
-    Chip("refuse", "n", " n don't ", " n don't ", "$background on $moon"),
-)
 
 
 def estimate(asked: SearchFanOut) -> str:
@@ -36,13 +30,14 @@ class FanOutRow(AskingRow[SearchFanOut]):
 
     @dataclass
     class Answered(Message):
-        """The user has answered."""
-
         request: str
         run: bool
 
-    def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(SearchFanOut, _CHIPS, editor_is_empty, clock)
+    asks = SearchFanOut
+    offers = (
+        Chip("run", "y", " y run them ", " y run ", "bold $background on $good"),
+        Chip("refuse", "n", " n don't ", " n don't ", "$background on $moon"),
+    )
 
     def compose(self) -> ComposeResult:
         yield Static(id="fan-out-about", markup=False)
@@ -51,14 +46,10 @@ class FanOutRow(AskingRow[SearchFanOut]):
     def fold(self, records: Sequence[Record]) -> None:
         for record in records:
             super().fold([record])
-            if isinstance(record, SearchFinal):
-                self._forget_requests_of(record)
-
-    def _forget_requests_of(self, final: SearchFinal) -> None:
-        """Close the questions of a call that has ended."""
-        for request, asked in list(self._requests.items()):
-            if (asked.tree, asked.node) == (final.tree, final.node):
-                self.forget(request)
+            if isinstance(record, SearchFinal):  # the questions of a call that has ended
+                for request, asked in list(self._requests.items()):
+                    if (asked.tree, asked.node) == (record.tree, record.node):
+                        self.forget(request)
 
     def show(self, record: SearchFanOut) -> None:
         """Do nothing: the chips do not change."""

@@ -59,46 +59,41 @@ class FindRow(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
-        """Show the row, and search."""
         line = self.query_one(LineInput)
         line.value = self._found.begin_find() or line.value
         self.display = True
         line.focus()
         line.select_all()
-        self._show(0)
+        self.action_step(0)
 
     def action_close(self) -> None:
         if self._waiting is not None:
-            self._show(0)
+            self.action_step(0)
         self.display = False
         self._found.end_find()
 
-    def action_step(self, step: int) -> None:
-        """Go to the next match (1) or the previous one (-1)."""
-        self._show(step)
-
     def action_toggle_regex(self) -> None:
-        """Switch between regular expressions and plain words."""
         self._regex = not self._regex
         self.query_one("#find-title", Static).update("Regex" if self._regex else "Find")
-        self._show(0)
+        self.action_step(0)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
         if not self._regex:
-            self._show(0)
+            self.action_step(0)
             return
         if self._waiting is not None:
             self._waiting.stop()
-        self._waiting = self.set_timer(PAUSE, lambda: self._show(0))
+        self._waiting = self.set_timer(PAUSE, lambda: self.action_step(0))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._show(1)
+        self.action_step(1)
 
-    def _show(self, step: int) -> None:
+    def action_step(self, step: int) -> None:
+        """Search; see `Findable.find`."""
         if self._waiting is not None:  # the first match was not searched for yet
             self._waiting.stop()
             self._waiting, step = None, 0

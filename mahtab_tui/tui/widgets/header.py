@@ -86,7 +86,6 @@ class HeaderBar(Widget):
         self._show_tooltip()
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in new records."""
         before = self._activity()
         for record in records:
             self._activities.fold(record)

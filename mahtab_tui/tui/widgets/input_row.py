@@ -84,7 +84,6 @@ class InputRow(Widget):
         self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
 
     def fold(self, arrived: Sequence[Record]) -> None:
-        """Take in new records."""
         for record in arrived:
             if isinstance(record, records.Input):
                 request = record.request

@@ -36,11 +36,9 @@ class LeaveRow(Widget):
     def render(self) -> Content:
         lost = ", ".join(self._shown)
         if self._runs:
-            losing = f" This is lost: {lost}." if lost else ""
+            losing = f"A cell runs. This is lost: {lost}." if lost else "A cell runs."
             keys = f" · {self._key} again leaves it running · ^s stops it and leaves · Esc stays"
-            return Content.assemble(("Leave? ", "bold $moon"), f"A cell runs.{losing}", (keys, "$muted"))
-        return Content.assemble(
-            ("Leave? ", "bold $moon"),
-            f"This is lost: {lost}" if lost else "Nothing is lost any more",
-            (f" · {self._key} again leaves · Esc stays", "$muted"),
-        )
+        else:
+            losing = f"This is lost: {lost}" if lost else "Nothing is lost any more"
+            keys = f" · {self._key} again leaves · Esc stays"
+        return Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted"))

@@ -38,12 +38,9 @@ class QueueRow(Widget, can_focus=True):
 
     @dataclass
     class Cancelled(Message):
-        """The user takes an input back."""
-
         item_id: int
 
     def fold(self, records: Sequence[Record]) -> None:
-        """Take in new records."""
         last = next((record for record in reversed(records) if isinstance(record, Queue)), None)
         if last is not None:
             self.items = last.items

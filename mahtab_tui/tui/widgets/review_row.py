@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +9,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.events import Key
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
@@ -26,12 +23,6 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 Action = Literal["keep", "undo", "all", "stop"]
 
-_CHIPS = (
-    Chip("keep", "y", " y keep ", " y keep ", "bold $background on $good"),
-    Chip("undo", "n", " n undo, say why ", " n undo ", "$background on $moon"),
-    Chip("all", "a", " a keep all from now on ", " a all ", "$foreground on $panel"),
-    Chip("stop", "escape", " esc stop, keep ", " esc stop ", "$foreground on $panel"),
-)
 _HINT = "say why, or nothing · Enter undoes · Esc back"
 
 
@@ -47,16 +38,17 @@ class ReviewRow(AskingRow[Review]):
 
     @dataclass
     class Decided(Message):
-        """The user has answered."""
-
         request: str
         action: Action
         reason: str = ""
 
-    def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(Review, _CHIPS, editor_is_empty, clock)
-        self._asks_why = False
-        """Whether the user has chosen to undo, and may say why."""
+    asks = Review
+    offers = (
+        Chip("keep", "y", " y keep ", " y keep ", "bold $background on $good"),
+        Chip("undo", "n", " n undo, say why ", " n undo ", "$background on $moon"),
+        Chip("all", "a", " a keep all from now on ", " a all ", "$foreground on $panel"),
+        Chip("stop", "escape", " esc stop, keep ", " esc stop ", "$foreground on $panel"),
+    )
 
     def compose(self) -> ComposeResult:
         yield Static(id="review-about", markup=False)
@@ -66,40 +58,34 @@ class ReviewRow(AskingRow[Review]):
         yield LineInput(id="review-reason", compact=True, placeholder="why undo it?")
 
     @property
-    def target(self) -> Widget:
-        return self.query_one("#review-reason") if self._asks_why else self._chips
-
-    @property
     def scrolled(self) -> Widget | None:
         scroll = self.query_one("#review-scroll")
-        return scroll if not self._asks_why and scroll.max_scroll_y > 0 else None
+        return scroll if self._part == "chips" and scroll.max_scroll_y > 0 else None
 
     def show(self, record: Review) -> None:
         self.query_one("#review-reason", LineInput).value = ""
         self.query_one("#review-changes", Static).update(Content("\n").join(change_lines(record.changes, record.not_restored)))
         self.query_one("#review-scroll").scroll_home(animate=False)
-        self._show_reason(False)
+        self.show_part("chips")
 
-    def _show_reason(self, shown: bool) -> None:
-        self._asks_why = shown
-        self._chips.display = not shown
-        self.query_one("#review-reason").display = shown
+    def show_part(self, part: str) -> None:
+        self._part = part
+        self._chips.display = part == "chips"
+        self.query_one("#review-reason").display = part == "review-reason"
         self.tell()
 
     def tell(self) -> None:
         """Say which cells have run, and how to reach the row."""
         record = self._requests[self._shown]
         parts = [(_question(record), "$foreground")]
-        if self._asks_why:
+        if self._part != "chips":
             parts.append((_HINT, "$muted"))
-        if way := self._way_here():
-            parts.append((way, "$moon"))
-        self.query_one("#review-about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
+        self._say(parts)
 
     def answered(self, request: str, answer: str) -> None:
         match answer:
             case "undo":
-                self._go_to_reason(True)
+                self.go_to("review-reason")
             case "keep" | "all" | "stop" as action:
                 self._decide(action)
 
@@ -109,21 +95,10 @@ class ReviewRow(AskingRow[Review]):
             self.post_message(self.Decided(request, action, reason))
             self.forget(request)
 
-    def _go_to_reason(self, shown: bool) -> None:
-        self._given = True
-        self._show_reason(shown)
-        self._loan.take(self.target)
-
-    def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._asks_why:
-            event.stop()
-            event.prevent_default()
-            self._go_to_reason(False)
-
     @on(Input.Submitted)
     def _reason_given(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._asks_why:
+        if self._part != "chips":
             self._decide("undo", reason=event.value.strip())
 
 
