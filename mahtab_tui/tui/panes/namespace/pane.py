@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -11,6 +11,7 @@ from textual.events import Click, Key
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.pane_command import VARIABLE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
 from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows
@@ -18,7 +19,6 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
     from mahtab_tui.tui.port import NamespacePort
 
 _OF_PORT = ("open", "rename", "mark_private", "delete", "copy_name")
@@ -34,6 +34,8 @@ class NamespacePane(RowsView, can_focus=True):
         Binding("ctrl+t", "specials", "Modules, functions, _names", show=False),
     ]
 
+    head = 2
+
     def __init__(self, port: NamespacePort | None = None, *, id: str | None = None) -> None:
         """port: None if the user can only read the list."""
         self._port = port
@@ -42,7 +44,6 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
-        """Whether typing filters."""
         self._fading: Timer | None = None
         self._faded = 0.0
 
@@ -55,12 +56,10 @@ class NamespacePane(RowsView, can_focus=True):
                 self._fading = self.set_interval(FADE / FADE_STEPS, self._fade)
 
     def has(self, name: str) -> bool:
-        """Return whether there is a variable with this name."""
         return name in self._rows
 
     @property
     def made(self) -> int:
-        """How many variables cells have created, without modules and names that begin with ``_``."""
         return self._rows.made
 
     def _fade(self) -> None:
@@ -71,16 +70,13 @@ class NamespacePane(RowsView, can_focus=True):
 
     def _arranged(self) -> None:
         """Lay out and draw after the shown variables have changed."""
+        self._rows.arrange()
         if self._laid_out is not None:
             self._drawn.arrange()
         self.cursor = max(0, min(self.cursor, len(self._rows.shown) - 1))
         self.look()
 
     # Drawing
-
-    @property
-    def head(self) -> int:
-        return 2
 
     def head_row(self, y: int) -> Row:
         return self._drawn.heads() if y else self._drawn.title(self.filtering, self.has_focus)
@@ -121,7 +117,7 @@ class NamespacePane(RowsView, can_focus=True):
         super().on_blur()
 
     def _filter(self, text: str) -> None:
-        self._rows.arrange(filter=text)
+        self._rows.filter = text
         self._arranged()
         if text:  # watched variables stay on top, even if they do not match
             self.go_to(next((at for at, row in enumerate(self._rows.shown) if text.lower() in row.name.lower()), 0))
@@ -152,31 +148,30 @@ class NamespacePane(RowsView, can_focus=True):
         elif (row := self._chosen) is not None and self._port is not None:
             self._port.look_inside(row.name)
 
-    def _act(self, act: Callable[[VariableActions, str], None]) -> None:
-        """Perform an action on the variable at the cursor."""
-        from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
+    def action_rename(self) -> None:
+        from mahtab_tui.tui.panes.namespace.variable_actions import rename
 
         if (row := self._chosen) is not None and self._port is not None:
-            act(VariableActions(self.app, self._port, self.has, self._rows.private), row.name)
-
-    def action_rename(self) -> None:
-        self._act(lambda actions, name: actions.rename(name))
+            rename(self.app, self._port, row.name, self.has, private=row.name in self._rows.private)
 
     def action_mark_private(self) -> None:
-        """Mark the variable at the cursor as private, or take the mark away."""
         if (row := self._chosen) is not None and self._port is not None:
             self._port.mark_private(row.name, row.name not in self._rows.private)
 
     def action_delete(self) -> None:
-        self._act(lambda actions, name: actions.delete(name))
+        from mahtab_tui.tui.panes.namespace.variable_actions import delete
+
+        if (row := self._chosen) is not None and self._port is not None:
+            delete(self.app, self._port, row.name)
 
     def action_copy_name(self) -> None:
-        self._act(lambda actions, name: actions.copy_name(name))
+        if (row := self._chosen) is not None:
+            copy(self.app, row.label)
 
     def action_watch_variable(self) -> None:
         """Watch or unwatch the variable at the cursor, and keep the cursor on it."""
         if (row := self._chosen) is not None:
-            self._rows.watch(row.name)
+            self._rows.watched ^= {row.name}
             self._arranged()
             if row in self._rows.shown:
                 self.go_to(self._rows.shown.index(row))
@@ -187,13 +182,14 @@ class NamespacePane(RowsView, can_focus=True):
 
     def show_changes(self, shown: bool) -> None:
         """Show what the last cell of the model changed, or all variables."""
-        self._rows.arrange(changes=shown)
+        self._rows.changes = shown
         self._arranged()
 
     def action_sort(self) -> None:
-        self._rows.arrange(sort=SORTS[(SORTS.index(self._rows.sort) + 1) % len(SORTS)])
+        sorts = list(SORTS)
+        self._rows.sort = sorts[(sorts.index(self._rows.sort) + 1) % len(sorts)]
         self._arranged()
 
     def action_specials(self) -> None:
-        self._rows.arrange(specials=not self._rows.specials)
+        self._rows.specials = not self._rows.specials
         self._arranged()

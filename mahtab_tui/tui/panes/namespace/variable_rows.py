@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Private, Record
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -116,11 +116,15 @@ def _compared(row: VariableRow, change: Change, known: Mapping[str, VariableRow]
 
 
 Sort = Literal["recency", "name", "type"]
-SORTS: tuple[Sort, ...] = ("recency", "name", "type")
+SORTS: Mapping[Sort, Callable[[VariableRow], Any]] = {
+    "recency": lambda row: -row.number,
+    "name": lambda row: (row.name.lower(), row.name),
+    "type": lambda row: (row.type.lower(), row.name.lower()),
+}
 
 
 class VariableRows:
-    """All variables, and those that are shown, in order."""
+    """All variables, and those that are shown, in order. Call `arrange` after changing how they are shown."""
 
     def __init__(self) -> None:
         self._rows: dict[str, VariableRow] = {}
@@ -149,22 +153,17 @@ class VariableRows:
                 changed = True
                 self._fold(record)
         if changed:
-            self._shown = None
+            self.arrange()
         return changed
 
-    def arrange(self, *, sort: Sort | None = None, filter: str | None = None, specials: bool | None = None, changes: bool | None = None) -> None:
-        """Change what is shown. changes: only the changes of the last cell of the model."""
-        self.changes = self.changes if changes is None else changes
-        self.sort = self.sort if sort is None else sort
-        self.filter = self.filter if filter is None else filter
-        self.specials = self.specials if specials is None else specials
+    def arrange(self) -> None:
+        """Choose and sort the shown variables again."""
         self._shown = None
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __contains__(self, name: str) -> bool:
-        """Whether the namespace has the name."""
         row = self._rows.get(name)
         return row is not None and not row.away
 
@@ -186,22 +185,11 @@ class VariableRows:
             wanted = self.filter.lower()
             if self.changes:
                 self._shown = [row for row in self.difference.rows if wanted in row.name.lower()]
-                return self._shown
-            rows = [row for row in self._rows.values() if self._wanted(row, wanted)]
-            if self.sort == "recency":
-                rows.sort(key=lambda row: -row.number)
-            elif self.sort == "name":
-                rows.sort(key=lambda row: (row.name.lower(), row.name))
             else:
-                rows.sort(key=lambda row: (row.type.lower(), row.name.lower()))
-            rows.sort(key=lambda row: (row.name not in self.watched, row.name.lower() != wanted))  # `df` typed in full means df, not pldf
-            self._shown = rows
+                self._shown = sorted((row for row in self._rows.values() if self._wanted(row, wanted)), key=SORTS[self.sort])
+                # `df` typed in full means df, not pldf
+                self._shown.sort(key=lambda row: (row.name not in self.watched, row.name.lower() != wanted))
         return self._shown
-
-    def watch(self, name: str) -> None:
-        """Keep a variable on top, or stop doing so."""
-        self.watched ^= {name}
-        self._shown = None
 
     def _wanted(self, row: VariableRow, wanted: str) -> bool:
         return row.name in self.watched or ((self.specials or not row.special) and wanted in row.name.lower())
