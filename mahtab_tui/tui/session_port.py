@@ -107,7 +107,7 @@ class SessionPort:
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
-        code_of = self._panes.query_one(TranscriptPane).code_of_cell
+        code_of = self._panes.query_one(TranscriptPane).viewport.transcript.codes.get
         frames = FramesScreen(cell.number, cell.exception, cell.frames, at, code_of, self._session.look(), self._folder, self)
         self._app.push_screen(frames)
 

@@ -6,7 +6,7 @@ import pytest
 
 from mahtab_tui.tui.panes.transcript.entries import ToolUse
 from mahtab_tui.tui.panes.transcript.layout.entry import EntryRows, guess
-from mahtab_tui.tui.panes.transcript.layout.tool import LONGEST, tool_rows
+from mahtab_tui.tui.panes.transcript.layout.prose import LONGEST, tool_rows
 from tests.unit.test_transcript_rows import PALETTE
 
 

@@ -1,10 +1,10 @@
-"""Builds entries from the model's answers, as they stream and when they are complete."""
+"""Builds entries from the model's answers, as they stream and when they are complete, and from agents' code that waits or runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.left_out import answer_entry, code_entry
 from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn
@@ -15,17 +15,8 @@ if TYPE_CHECKING:
 
 _OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval
 """Records of one answer of the model."""
-
-
-class StepKey(NamedTuple):
-    """Identifies one answer of the model."""
-
-    turn: int | None
-    step: int | None
-
-    @classmethod
-    def of(cls, record: _OfStep) -> StepKey:
-        return cls(record.turn, record.step)
+_Step = tuple[int | None, int | None]
+"""Identifies one answer by turn and step."""
 
 
 class AnswerEntries:
@@ -34,18 +25,18 @@ class AnswerEntries:
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
         self._touch = touch
-        self._pieces: dict[StepKey, list[Words | Cell]] = {}
-        self._marked: set[int | None] = set()
+        self._pieces: dict[_Step, list[Words | Cell]] = {}
+        self.marked: set[int | None] = set()
         """Turns whose entries already say that the answer was stopped."""
 
     def begin(self) -> None:
         """Begin a new question: earlier answers are complete, and a resumed session may reuse their numbers."""
         self._pieces.clear()
-        self._marked.clear()
+        self.marked.clear()
 
     def token(self, record: AssistantChatStream) -> None:
         """Add a piece of the stream to the last entry, or begin a new one."""
-        pieces = self._pieces.setdefault(StepKey.of(record), [])
+        pieces = self._pieces.setdefault(_step(record), [])
         if record.fresh:
             for piece in pieces:
                 self._hide(piece)
@@ -66,13 +57,15 @@ class AnswerEntries:
         """Correct the streamed entries by the whole answer, or create them if nothing was streamed."""
         from mahtab_tui.bus.parser import parse_response
 
-        pieces = self._pieces.setdefault(StepKey.of(record), [])
+        pieces = self._pieces.setdefault(_step(record), [])
         left = list(pieces)
         for is_code, text in _stretches(parse_response(record.text).parts):
             kind = Cell if is_code else Words
             found = next((piece for piece in left if isinstance(piece, kind)), None)
-            if found is None:
-                self._begin(pieces, _entry(record, is_code, text, named=not pieces))
+            if found is None and is_code:
+                self._begin(pieces, Cell(party=_party(record), person=False, code=text))
+            elif found is None:
+                self._begin(pieces, Words(party=_party(record), source=text, named=not pieces, key=_key(record)))
             else:
                 for skipped in left[: left.index(found)]:
                     self._hide(skipped)
@@ -80,7 +73,9 @@ class AnswerEntries:
                 self._replace(found, text)
         for piece in left:
             self._hide(piece)
-        _name_code(record, pieces)
+        for number, cell in enumerate(_blocks(pieces)):
+            if cell.number is None:
+                cell.key = code_entry(record.turn, record.step, number)
         self._mark(record, pieces)
 
     def approval(self, record: Approval) -> None:
@@ -99,19 +94,14 @@ class AnswerEntries:
         cell = self._block(record)
         if cell is None:
             cell = Cell(party=_party(record), person=False)
-            self._begin(self._pieces.setdefault(StepKey.of(record), []), cell)
+            self._begin(self._pieces.setdefault(_step(record), []), cell)
         cell.code = record.text
         cell.approval = ""
         return cell
 
-    def marked(self, turn: int | None) -> bool:
-        """Return whether an entry of this turn already says that the answer was stopped."""
-        return turn in self._marked
-
     def _block(self, record: Approval | AssistantReplIn) -> Cell | None:
         """Return the code entry of a record, if it has not run yet."""
-        pieces = self._pieces.get(StepKey.of(record), [])
-        blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
+        blocks = _blocks(self._pieces.get(_step(record), ()))
         if record.block is None or not 0 <= record.block < len(blocks):
             return None
         return blocks[record.block] if blocks[record.block].number is None else None
@@ -145,20 +135,58 @@ class AnswerEntries:
         self._touch(piece)
 
     def _mark(self, record: AssistantChat, pieces: list[Words | Cell]) -> None:
-        """Mark an answer that was stopped or cut off."""
         mark = "stopped" if record.stopped else "cut off" if record.cut else ""
         if not mark:
             return
-        self._marked.add(record.turn)
+        self.marked.add(record.turn)
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
             self._begin(pieces, Words(party=_party(record), mark=mark, key=_key(record)))
-        elif isinstance(last := shown[-1], Words):
+            return
+        last = shown[-1]
+        if isinstance(last, Words):
             last.mark = mark
-            self._touch(last)
         else:
             last.approval = mark
-            self._touch(last)
+        self._touch(last)
+
+
+class AgentCells:
+    """Builds the entries of agents' cells by two functions. Each cell belongs to a call of the agent."""
+
+    def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
+        self._append = append
+        self._touch = touch
+        self._waiting: dict[str | None, Cell] = {}
+
+    def approval(self, record: Approval) -> None:
+        """Show that code waits, or the decision."""
+        call, state = record.call, record.state
+        cell = self._waiting.get(call)
+        if cell is None:
+            if state == "waiting":
+                self._waiting[call] = cell = self._made(record)
+                cell.approval = state
+                self._append(cell)
+            return
+        cell.approval = state if state in ("skipped", "stopped") else ""
+        cell.reason = record.reason
+        if state == "edited":
+            cell.code, cell.edited = record.text, True
+        if cell.approval:
+            del self._waiting[call]
+        self._touch(cell)
+
+    def code_that_runs(self, record: AssistantReplIn) -> Cell:
+        cell = self._waiting.pop(record.call, None)
+        if cell is None:
+            cell = self._made(record)
+            self._append(cell)
+        cell.code = record.text
+        return cell
+
+    def _made(self, record: Approval | AssistantReplIn) -> Cell:
+        return Cell(party=record.party or "agent", person=False, guest=record.guest, code=record.text)
 
 
 def _party(record: _OfStep) -> str:
@@ -175,19 +203,14 @@ def _stretches(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
             yield False, words
 
 
-def _entry(record: AssistantChat, is_code: bool, text: str, *, named: bool) -> Words | Cell:
-    if is_code:
-        return Cell(party=_party(record), person=False, code=text)
-    return Words(party=_party(record), source=text, named=named, key=_key(record))
+def _step(record: _OfStep) -> _Step:
+    return record.turn, record.step
 
 
 def _key(record: _OfStep) -> str:
     return answer_entry(record.turn, record.step)
 
 
-def _name_code(record: AssistantChat, pieces: Sequence[Words | Cell]) -> None:
-    """Name the code blocks that have not run by their positions in the answer."""
-    blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
-    for number, cell in enumerate(blocks):
-        if cell.number is None:
-            cell.key = code_entry(record.turn, record.step, number)
+def _blocks(pieces: Sequence[Words | Cell]) -> list[Cell]:
+    """Return the code blocks of an answer, which are named by their positions until they run."""
+    return [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]

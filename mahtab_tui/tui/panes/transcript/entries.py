@@ -30,11 +30,6 @@ class Entry:
     collapsed: bool = False
     """Whether only its first rows are shown."""
 
-    @property
-    def ends_with_bar(self) -> bool:
-        """Whether its last row has the model's bar."""
-        return False
-
 
 class AttachmentChip(NamedTuple):
     """An attachment of a question, or why it is missing."""
@@ -64,10 +59,6 @@ class Words(Entry):
     """Whether the party's name is in front: only for the first words of a step."""
     mark: str = ""
     """"stopped", or "cut off" if the program was killed; empty if it ended normally."""
-
-    @property
-    def ends_with_bar(self) -> bool:
-        return True
 
 
 @dataclass(kw_only=True, eq=False)
@@ -99,7 +90,6 @@ class Cell(Entry):
     displays: list[tuple[str, str, str]] = field(default_factory=list)
     """Text, MIME type and data of displayed values, until the cell ends. The text also comes in the output."""
     frames: Sequence[TracebackFrame] = ()
-    """The frames of its traceback."""
     offers_explanation: bool = False
     """Whether to show the key that asks about the error: the user's last cell has failed."""
     whole_traceback: bool = False
@@ -109,7 +99,6 @@ class Cell(Entry):
     undone: bool = False
     """Whether its changes were undone."""
     changes: Sequence[Change] = ()
-    """Its changes to the namespace."""
     place: int | None = None
     """The cell of the opened notebook that it is, or that it ran."""
     ran_as: int | None = None
@@ -123,21 +112,12 @@ class Cell(Entry):
         start = next((place for place, text in enumerate(texts) if text and not text[0].isspace()), len(texts))
         return "\n".join(texts[start : start + 3])
 
-    @property
-    def ends_with_bar(self) -> bool:
-        return not (self.person or len(self.output) or self.changes)
-
 
 @dataclass(kw_only=True, eq=False)
 class NotebookWords(Words):
     """A cell of the notebook that is no code, in Markdown."""
 
     place: int
-    """Its number."""
-
-    @property
-    def ends_with_bar(self) -> bool:
-        return False
 
 
 @dataclass(kw_only=True, eq=False)
@@ -152,10 +132,6 @@ class ToolUse(Entry):
     text: str = ""
     """The result, or why there is none."""
 
-    @property
-    def ends_with_bar(self) -> bool:
-        return True
-
 
 @dataclass(kw_only=True, eq=False)
 class Note(Entry):
@@ -164,3 +140,10 @@ class Note(Entry):
     level: str
     """``info``, ``warning``, ``error``, or ``quiet`` for a mere marker."""
     text: str
+
+
+def ends_with_bar(entry: Entry) -> bool:
+    """Return whether the last row of an entry has the model's bar."""
+    if isinstance(entry, Cell):
+        return not (entry.person or len(entry.output) or entry.changes)
+    return isinstance(entry, Words | ToolUse) and not isinstance(entry, NotebookWords)

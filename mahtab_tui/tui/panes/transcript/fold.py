@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import cell_entry, question_entry
+from mahtab_tui.bus.left_out import cell_entry, question_entry, tool_entry
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
-from mahtab_tui.tui.panes.transcript.agent_cells import AgentCells
-from mahtab_tui.tui.panes.transcript.answers import AnswerEntries
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.answers import AgentCells, AnswerEntries
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question, ToolUse, ends_with_bar
 from mahtab_tui.tui.panes.transcript.memory import OutputMemory
-from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
 
 
 class Transcript:
@@ -29,15 +27,14 @@ class Transcript:
         """Pinned entries, in the order in which they were pinned."""
         self._activities = Activities(since)
         self._since = since
-        self._positions: dict[Entry, int] = {}
+        self.positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
         self._cells: dict[int, Cell] = {}
         self.codes: dict[int, str] = {}
         """The code of each cell by number, even of cells that were cleared."""
-        self._tools = ToolUses(self.append, self.touch)
+        self._tools: dict[str, ToolUse] = {}
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
-        """Running cells by number."""
         self._hidden: set[str] = set()
         """Names of hidden entries; more of a hidden answer may still come."""
         self._shown_plan: Note | None = None
@@ -73,8 +70,8 @@ class Transcript:
             records.Replace: self._replace,
             records.Pin: self._pin,
             records.Undo: self._undo,
-            records.Restore: self._restore,
-            records.Branch: self._branch,
+            records.Restore: self._tell,
+            records.Branch: self._tell,
             records.Plan: self._plan,
             records.NotebookFile: self._notebook_file,
             records.NotebookCell: self._notebook_cell,
@@ -114,25 +111,23 @@ class Transcript:
         self._changed.clear()
         return changed
 
-    def position(self, entry: Entry) -> int:
-        return self._positions[entry]
-
     def append(self, entry: Entry) -> None:
         if not (isinstance(entry, Note) or entry.key.startswith("place ")):
             self.opened = None
         last = self.entries[-1] if self.entries else None
         entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
-        entry.joined = entry.joined and last is not None and last.ends_with_bar
+        entry.joined = entry.joined and last is not None and ends_with_bar(last)
         if entry.key in self._hidden:
             entry.left_out = "hidden"
-        self._positions[entry] = len(self.entries)
+        self.positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
         self.entries.append(entry)
 
     def touch(self, entry: Entry) -> None:
-        """Mark an entry as changed."""
-        entry.version += 1
-        self._changed.add(self._positions[entry])
+        """Mark an entry as changed, unless it was cleared."""
+        if (position := self.positions.get(entry)) is not None:
+            entry.version += 1
+            self._changed.add(position)
 
     # Cells
 
@@ -150,7 +145,7 @@ class Transcript:
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
         number = record.cell
         cell.number = number
-        if self._last_cell is not None and self._last_cell.offers_explanation and self._last_cell in self._positions:
+        if self._last_cell is not None and self._last_cell.offers_explanation:
             self._last_cell.offers_explanation = False
             self.touch(self._last_cell)
         self._last_cell = cell
@@ -158,8 +153,7 @@ class Transcript:
             cell.place = record.place
             if (stored := self._places.get(record.place)) is not None:
                 stored.ran_as = number
-                if stored in self._positions:
-                    self.touch(stored)
+                self.touch(stored)
         if number is None:
             return
         cell.key = cell_entry(number)
@@ -202,8 +196,8 @@ class Transcript:
     def _lengthened(self, cell: Cell) -> None:
         """Redraw a cell that now has output; the entry below is no longer joined to its code."""
         self.touch(cell)
-        following = self._positions[cell] + 1
-        if following < len(self.entries) and self.entries[following].joined and not cell.ends_with_bar:
+        following = self.positions[cell] + 1
+        if following < len(self.entries) and self.entries[following].joined and not ends_with_bar(cell):
             self.entries[following].joined = False
             self.touch(self.entries[following])
 
@@ -263,10 +257,19 @@ class Transcript:
             self.touch(question)
 
     def _tool(self, record: records.AssistantTool) -> None:
-        self._tools.fold(record, was=record.time < self._since)
+        key, state = tool_entry(record.call), record.state
+        use = self._tools.get(key)
+        if use is None:
+            party = record.party or "model"
+            use = self._tools[key] = ToolUse(party=party, name=record.name, arguments=record.arguments, key=key, collapsed=True, joined=True)
+            self.append(use)
+        use.state = "cut off" if state == "running" and record.time < self._since else state
+        use.text = record.text
+        self.touch(use)
 
     def _skill(self, record: records.Skill) -> None:
-        self.append(Note(level="quiet", text=skill_sentence(record)))
+        change = f"loaded ({record.chars:,} characters)" if record.loaded else "no longer loaded"
+        self.append(Note(level="quiet", text=f"the skill {record.name} is {change}"))
 
     def _approval(self, record: records.Approval) -> None:
         cells = self._answers if record.guest is None else self._guests
@@ -275,14 +278,14 @@ class Transcript:
 
     def _review(self, record: records.Review) -> None:
         cell = self._cells.get(record.cells[0]) if record.cells else None
-        if cell is not None and cell in self._positions:
+        if cell is not None:
             cell.approval = "waiting" if record.state == "waiting" and record.time >= self._since else ""
             self.touch(cell)
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
             self.append(Note(level="warning", text=f"{(record.party or 'model').capitalize()} has used all its turns for this question."))
-        elif record.state == "stopped" and not self._answers.marked(record.turn):
+        elif record.state == "stopped" and record.turn not in self._answers.marked:
             self.append(Note(level="quiet", text="stopped"))
 
     def _hide(self, record: records.Hide) -> None:
@@ -298,7 +301,7 @@ class Transcript:
         for entry in self.entries[first:]:
             entry.left_out = "replaced"
             self.touch(entry)
-        self.append(Note(level="quiet", text=record.text))
+        self._tell(record)
 
     def _pin(self, record: records.Pin) -> None:
         entry = next((entry for entry in self.entries if entry.key == record.entry and not entry.hidden), None)
@@ -314,20 +317,16 @@ class Transcript:
         for number in record.cells:
             if (cell := self._cells.get(number)) is not None:
                 cell.undone = record.undone
-                if cell in self._positions:
-                    self.touch(cell)
-        self.append(Note(level="quiet", text=record.text))
+                self.touch(cell)
+        self._tell(record)
 
-    def _restore(self, record: records.Restore) -> None:
-        self.append(Note(level="quiet", text=record.text))
-
-    def _branch(self, record: records.Branch) -> None:
+    def _tell(self, record: Record) -> None:
         self.append(Note(level="quiet", text=record.text))
 
     def _plan(self, record: records.Plan) -> None:
         text = plan_text(record)
         shown = self._shown_plan
-        if shown is not None and record.state != "proposed" and shown in self._positions:
+        if shown is not None and record.state != "proposed" and shown in self.positions:
             shown.text = text
             self.touch(shown)
         else:
@@ -354,10 +353,11 @@ class Transcript:
             self._places[record.place] = entry
 
     def _notebook_output(self, record: records.NotebookOutput) -> None:
-        from mahtab_tui.tui.panes.transcript.notebook_entries import add_output
-
-        if (cell := self._places.get(record.place)) is not None and cell in self._positions:
-            add_output(cell, record)
+        if (cell := self._places.get(record.place)) is not None and cell in self.positions:
+            if record.mime:
+                cell.output.show(record.text, record.mime, record.data)
+            else:
+                cell.output.feed(record.kind, record.text)
             self._lengthened(cell)
             for shortened in self._memory.ended(cell):
                 self.touch(shortened)

@@ -63,7 +63,7 @@ class Marker:
         return end - page if (end - top <= page) == down else top
 
     def _position(self, entry: Entry) -> int:
-        return self._viewport.transcript.position(entry)
+        return self._viewport.transcript.positions[entry]
 
 
 def can_be_marked(entry: Entry) -> bool:

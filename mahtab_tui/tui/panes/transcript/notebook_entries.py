@@ -26,11 +26,3 @@ def entry_of(record: records.NotebookCell) -> Cell | NotebookWords:
     if (left_out := len(record.text) - WORDS) > 0:
         text += f"\n\n… {left_out:,} characters left out"
     return NotebookWords(party="", named=False, source=text, place=record.place, key=key)
-
-
-def add_output(cell: Cell, record: records.NotebookOutput) -> None:
-    """Add an output that is stored in the file."""
-    if record.mime:
-        cell.output.show(record.text, record.mime, record.data)
-    else:
-        cell.output.feed(record.kind, record.text)

@@ -15,9 +15,8 @@ from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
-from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers, place_of
+from mahtab_tui.tui.panes.transcript.offers import cell_to_undo, has_error, has_pictures, offers, place_of
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
-from mahtab_tui.tui.panes.transcript.undoable import cell_to_undo
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
@@ -35,7 +34,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port = port
 
     def _refuse(self, sentence: str) -> None:
-        """Say why an action is impossible."""
         self.app.notify(sentence, markup=False, timeout=3)
 
     def on_click(self, event: Click) -> None:
@@ -65,7 +63,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         return code_blocks(self.viewport.transcript.entries)
 
     def action_copy_entry(self) -> None:
-        """Copy the entry's code, words or question."""
         if (entry := self.marker.marked) is not None:
             copy(self.app, text_of(entry))
 
@@ -93,14 +90,12 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only code and questions can be run again.")
 
     def action_run_up_to(self) -> None:
-        """Run the cells of the notebook up to the marked one."""
         if (entry := self.marker.marked) is not None and (place := place_of(entry)) is not None:
             self._port.run_up_to(place)
         else:
             self._refuse("This entry is no cell of a notebook.")
 
     def action_run_all(self) -> None:
-        """Run all cells of the notebook."""
         self._port.run_up_to(None)
 
     def action_explain_error(self) -> None:
@@ -120,7 +115,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         return "" if cell is None else _about_error(cell)
 
     def action_mention(self) -> None:
-        """Ask about the cell's pictures."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and has_pictures(entry) and entry.number is not None:
             self._port.mention(f"@cell:{entry.number}")
@@ -128,7 +122,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("This entry has no picture.")
 
     def action_whole_traceback(self) -> None:
-        """Show all of a long traceback, or collapse it."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and has_error(entry):
             entry.whole_traceback = not entry.whole_traceback
@@ -136,12 +129,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         else:
             self._refuse("This entry has no error.")
 
-    def code_of_cell(self, number: int) -> str | None:
-        """Return the code of a cell, even if it was cleared from the transcript; None if it is not known."""
-        return self.viewport.transcript.codes.get(number)
-
     def action_open_frames(self) -> None:
-        """Show the frames of the cell's traceback."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
             self._port.open_frames(entry, len(entry.frames) - 1)
@@ -150,7 +138,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("The location of this error is not known." if error else "This entry has no error.")
 
     def action_hide_entry(self) -> None:
-        """Hide the entry from the model, or unhide it."""
         entry = self.marker.marked
         if entry is None:
             return
@@ -216,7 +203,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._port.open_output(entry.number)
 
     def action_pin_entry(self) -> None:
-        """Pin the entry to the top of the pane, or unpin it."""
         entry = self.marker.marked
         if entry is not None and entry.key:
             self._port.pin(entry.key, all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned))
@@ -224,7 +210,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("Only cells, questions and answers can be pinned.")
 
     def action_fold_entry(self) -> None:
-        """Collapse or expand the entry."""
         if (entry := self.marker.marked) is not None:
             entry.collapsed = not entry.collapsed
             self.redraw_entry(entry)
@@ -242,7 +227,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         self._port.find()
 
     def action_go_to_pinned(self) -> None:
-        """Mark the next pinned entry, and scroll to it."""
         if (entry := self.marker.next_pinned()) is not None:
             self.mark_and_show(entry)
         else:

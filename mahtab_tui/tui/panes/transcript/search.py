@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
@@ -19,38 +20,6 @@ class SearchMatch(NamedTuple):
     """The number of the match within the entry, from 0."""
 
 
-class SearchTexts:
-    """Caches the searched texts of entries, until an entry changes."""
-
-    def __init__(self) -> None:
-        self._texts: dict[Entry, tuple[int, str]] = {}
-
-    def counts(self, entries: Sequence[Entry], words: str) -> list[int]:
-        """Count the matches in each entry; in a cell, in its code and its kept output."""
-        sought = words.lower()
-        return [0 if entry.hidden else self._text(entry).count(sought) for entry in entries]
-
-    def matches(self, entries: Sequence[Entry], pattern: Pattern) -> list[int]:
-        """Count the matches of a case-insensitive pattern. Raises `PatternTimeout`."""
-        return [len(spans) for spans in pattern.spans_of_all("" if entry.hidden else self._text(entry) for entry in entries)]
-
-    def _text(self, entry: Entry) -> str:
-        version, text = self._texts.get(entry, (None, ""))
-        if version != entry.version:
-            text = _searched(entry).lower()
-            self._texts[entry] = entry.version, text
-        return text
-
-
-def match_of(number: int, counts: Sequence[int]) -> SearchMatch:
-    """Return a match by its number among all, from 0."""
-    for entry, count in enumerate(counts):
-        if number < count:
-            return SearchMatch(entry, number)
-        number -= count
-    raise IndexError(number)
-
-
 def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
     """Return the row of a match; the nearest one if wrapping or collapsing splits or hides it. Raises `PatternTimeout`."""
     rows = window.rows(found.entry)
@@ -63,17 +32,14 @@ def row_of(found: SearchMatch, window: Window, pattern: Pattern) -> RowPosition:
     return RowPosition(found.entry, nearest)
 
 
-def _searched(entry: Entry) -> str:
-    return f"{text_of(entry)}\n{output_of(entry)}" if isinstance(entry, Cell) else text_of(entry)
-
-
 class TranscriptSearch:
     """Finds text in the entries, and marks the entry of a match."""
 
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
         self._viewport = viewport
         self._marker = marker
-        self._texts = SearchTexts()
+        self._texts: dict[Entry, tuple[int, str]] = {}
+        """The versions of entries, and their texts."""
         self._found: SearchMatch | None = None
         self.open = False
         """Whether the find row is open."""
@@ -81,8 +47,8 @@ class TranscriptSearch:
         """The pattern to highlight."""
 
     def clear(self) -> None:
-        """Forget all entries."""
-        self._found, self._texts = None, SearchTexts()
+        self._found = None
+        self._texts.clear()
 
     def begin(self) -> None:
         """Start a search: the find row opens."""
@@ -95,21 +61,34 @@ class TranscriptSearch:
         if not words or window is None:
             return "", None
         pattern = Pattern(words, regex=regex, any_case=True)
-        counts = self._texts.matches(entries, pattern) if regex else self._texts.counts(entries, words)
-        self.pattern, total = pattern, sum(counts)
+        texts, sought = map(self._text, entries), words.lower()
+        counts = [len(spans) for spans in pattern.spans_of_all(texts)] if regex else [text.count(sought) for text in texts]
+        self.pattern, ends = pattern, list(accumulate(counts))
+        total = ends[-1] if ends else 0
         if not total:
             return "nothing found", None
         # Start with the newest match.
         at, found = total - 1, self._found
         if found is not None:
             if found.number < counts[found.entry]:
-                at = sum(counts[: found.entry]) + found.number
+                at = ends[found.entry] - counts[found.entry] + found.number
             at = (at + step) % total
-        self._found = found = match_of(at, counts)
+        place = bisect_right(ends, at)
+        self._found = found = SearchMatch(place, at - ends[place] + counts[place])
         if can_be_marked(entry := entries[found.entry]):
             self._marker.entry = entry
         try:
-            place = row_of(found, window, pattern)
+            shown = row_of(found, window, pattern)
         except PatternTimeout:  # rows may take longer than the text that was searched
-            place, self.pattern = RowPosition(found.entry, 0), None
-        return f"{at + 1:,} of {total:,}", window.row_of(place)
+            shown, self.pattern = RowPosition(found.entry, 0), None
+        return f"{at + 1:,} of {total:,}", window.row_of(shown)
+
+    def _text(self, entry: Entry) -> str:
+        """Return the text of an entry in lower case: of a cell, its code and its kept output."""
+        if entry.hidden:
+            return ""
+        version, text = self._texts.get(entry, (None, ""))
+        if version != entry.version:
+            text = (f"{text_of(entry)}\n{output_of(entry)}" if isinstance(entry, Cell) else text_of(entry)).lower()
+            self._texts[entry] = entry.version, text
+        return text

@@ -78,10 +78,6 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if self.is_attached:
             self.reload()
 
-    def shows(self, code: str) -> bool:
-        """Return whether all of the waiting code is visible."""
-        return self.viewport.shows(code)
-
     # Layout
 
     @property

@@ -34,7 +34,6 @@ class Viewport:
         """watched: the session runs in another program; there is no input, and cells that started earlier may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: tuple[tuple[str, str], ...] = ()
-        """Marks and sentences of an empty transcript."""
         self.window: Window | None = None
         """None before the first layout."""
         self.top = RowPosition(0, 0)
@@ -44,7 +43,6 @@ class Viewport:
         self.height = 0
         """Lines of the pane."""
         self._watched = watched
-        self._palette: Palette | None = None
         self._read: Entry | None = None
         """The entry in which the user has scrolled: it is followed to its end."""
         self._unseen_from = 0
@@ -79,12 +77,11 @@ class Viewport:
             self.window = Window(self.transcript.entries, columns, palette)
             self.transcript.take_changed()
             self.window.take(range(len(self.transcript.entries)))
-        elif (columns, palette) != (self.window.width, self._palette):
+        elif (columns, palette) != (self.window.width, self.window.palette):
             line = self.window.logical_line(self.top)
             self.window.redraw(columns, palette)
             if not self.following:
                 self.top = self.window.same_place(self.top, *line)
-        self._palette = palette
 
     @property
     def head(self) -> int:
@@ -105,7 +102,8 @@ class Viewport:
         """Lay out the visible rows, at the scroll position or the tail."""
         window = self.window
         assert window is not None
-        self._pin(window)
+        pinned = [(entry, window.rows(self.transcript.positions[entry])) for entry in self.transcript.pinned if not entry.hidden]
+        self.pinned = pinned_rows(pinned, self.height // PINNED_SHARE, window.width, window.palette)
         if not self.following:
             window.measure_down(self.top, self.page)
             return
@@ -114,12 +112,6 @@ class Viewport:
         if (beginning := self._beginning(window)) is not None:
             self.top = min(self.top, beginning)
             window.measure_down(self.top, self.page)
-
-    def _pin(self, window: Window) -> None:
-        """Lay out the pinned entries."""
-        assert self._palette is not None
-        rows = [(entry, window.rows(self.transcript.position(entry))) for entry in self.transcript.pinned if not entry.hidden]
-        self.pinned = pinned_rows(rows, self.height // PINNED_SHARE, window.width, self._palette)
 
     def _beginning(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook or of a long text at the end, such as help, until the user has scrolled in it.
@@ -130,7 +122,7 @@ class Viewport:
         if last < 0 or self.transcript.entries[last] is self._read:
             return None
         if self.transcript.opened is not None:
-            return RowPosition(self.transcript.position(self.transcript.opened), 0)
+            return RowPosition(self.transcript.positions[self.transcript.opened], 0)
         if (row := window.rows(last).reading) is None:
             return None
         return RowPosition(last, row if row > self.page // 2 else 0)
@@ -175,11 +167,11 @@ class Viewport:
 
     def _tail(self) -> list[Row]:
         """Return the rows after the last entry."""
-        assert self._palette is not None
         assert self.window is not None
+        palette = self.window.palette
         if self.transcript.activity is not None:
-            return activity_rows(self.transcript.activity, self._palette)
-        return [] if self.transcript.entries or self._watched else greeting_rows(self.greeting, self.window.width, self._palette)
+            return activity_rows(self.transcript.activity, palette)
+        return [] if self.transcript.entries or self._watched else greeting_rows(self.greeting, self.window.width, palette)
 
     def entries(self) -> list[Entry]:
         """Return the visible entries, in order."""
@@ -205,7 +197,7 @@ class Viewport:
     def span(self, entry: Entry) -> tuple[int, int]:
         """Return an entry's first row, without the gap, and the row after its last."""
         assert self.window is not None
-        position = self.transcript.position(entry)
+        position = self.transcript.positions[entry]
         height = len(self.window.rows(position))
         top = self.window.row_of(RowPosition(position, 0))
         return top + entry.gap, top + height
@@ -219,7 +211,7 @@ class Viewport:
         """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
-        rows = [window.row_of(RowPosition(self.transcript.position(cell), int(cell.gap))) for cell in self.transcript.running.values()]
+        rows = [window.row_of(RowPosition(self.transcript.positions[cell], int(cell.gap))) for cell in self.transcript.running.values()]
         return rows if self.transcript.activity is None else [*rows, window.total + 1]
 
     def shows(self, code: str) -> bool:

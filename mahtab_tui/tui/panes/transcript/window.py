@@ -26,7 +26,7 @@ class Window:
     def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
         self._entries = entries
         self.width = width
-        self._palette = palette
+        self.palette = palette
         self._heights = Heights()
         self._drawn: dict[int, EntryRows] = {}
 
@@ -45,14 +45,14 @@ class Window:
 
     def redraw(self, width: int, palette: Palette) -> None:
         """Change width and palette; old heights stay as estimates."""
-        self.width, self._palette = width, palette
+        self.width, self.palette = width, palette
         self._drawn.clear()
 
     def rows(self, position: int) -> EntryRows:
         """Lay out an entry and return its rows; its height is then exact."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
-            drawn = EntryRows(self._entries[position], self.width, self._palette)
+            drawn = EntryRows(self._entries[position], self.width, self.palette)
             if len(self._drawn) >= KEPT:
                 del self._drawn[next(iter(self._drawn))]
         self._drawn[position] = drawn
@@ -83,19 +83,17 @@ class Window:
 
     def measure_down(self, place: RowPosition, height: int) -> None:
         """Lay out a page of this height from a position on."""
-        seen = -place.row
-        for position in range(place.entry, len(self._heights)):
-            if seen >= height:
-                return
-            seen += len(self.rows(position))
+        self._measure(range(place.entry, len(self._heights)), place.row + height)
 
     def measure_up(self, height: int) -> None:
         """Lay out a page of this height at the end."""
-        seen = 0
-        for position in range(len(self._heights) - 1, -1, -1):
-            if seen >= height:
+        self._measure(range(len(self._heights) - 1, -1, -1), height)
+
+    def _measure(self, positions: range, height: int) -> None:
+        for position in positions:
+            if height <= 0:
                 return
-            seen += len(self.rows(position))
+            height -= len(self.rows(position))
 
     def same_place(self, place: RowPosition, logical: int, inner: int) -> RowPosition:
         """Return the position in newly wrapped rows that shows the same line (see `logical_line`)."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from rich.style import Style
-
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
@@ -40,7 +38,7 @@ class CellRows:
     def update(self) -> None:
         cell = self._cell
         self._code.update(cell.code.strip("\n"))
-        self._parts = [_Header(cell, self._palette, self._bar), self._code]
+        self._parts = [self._code]
         blank = [Row()]
         if len(cell.output):
             self._output.update(whole_traceback=cell.whole_traceback)
@@ -53,7 +51,7 @@ class CellRows:
             self._later = self._later or OutputRows(cell.later, self._width, self._palette)
             self._later.update()
             self._parts += [blank, [Row([("later", self._palette.muted)], self._palette.hairline)], self._later]
-        self._height = sum(len(part) for part in self._parts)
+        self._height = 1 + sum(len(part) for part in self._parts)
 
     def __len__(self) -> int:
         return self._height
@@ -66,6 +64,9 @@ class CellRows:
         return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
 
     def __getitem__(self, index: int) -> Row:
+        if index == 0:  # made when drawn, since the time of a running cell changes
+            return self._header()
+        index -= 1
         for part in self._parts:
             if index < len(part):
                 return part[index]
@@ -76,37 +77,26 @@ class CellRows:
         """Draw the changes to the namespace in one line, wrapped between names."""
         palette = self._palette
         styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
-        items: list[list[Span]] = []
+        line: list[Span] = [("  ", palette.text)]
+
+        def add(*item: Span) -> None:
+            # Non-breaking spaces keep names and their descriptions together.
+            line.extend((text.replace(" ", "\xa0"), style) for text, style in item)
+            line.append(("   ", palette.text))
+
         certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
         for change in certain_first[:CHANGES]:
             sign = CHANGE_SIGNS.get(change.change, "~")
-            description = described(change)
-            item: list[Span] = [(f"{sign} ", styles[sign]), (" ".join(plain(change.name).split()), styles[sign])]
-            if description and sign != "−":
-                item.append((" " + description.replace("\n", " "), palette.muted))
-            items.append(item)
+            description = "" if sign == "−" else described(change).replace("\n", " ")
+            name = f"{sign} {' '.join(plain(change.name).split())}"
+            add((name, styles[sign]), (f" {description}" if description else "", palette.muted))
         if (more := len(self._cell.changes) - CHANGES) > 0:
-            items.append([(f"and {more} more", palette.muted)])
-        # Non-breaking spaces keep names and their descriptions together.
-        line: list[Span] = [("  ", palette.text)]
-        for item in items:
-            line += [*((text.replace(" ", "\xa0"), style) for text, style in item), ("   ", palette.text)]
+            add((f"and {more} more", palette.muted))
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
             yield row._replace(spans=[(text.replace("\xa0", " "), style) for text, style in row.spans])
 
-
-class _Header:
-    """The dim line above the code. It is made when drawn, since the time of a running cell changes."""
-
-    def __init__(self, cell: Cell, palette: Palette, bar: Style) -> None:
-        self._cell = cell
-        self._palette = palette
-        self._bar = bar
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, index: int) -> Row:
+    def _header(self) -> Row:
+        """Draw the dim line above the code."""
         cell, palette = self._cell, self._palette
         name = f"In {cell.number}" if cell.number is not None else "code" if cell.place is None else f"Cell {cell.place}"
         spans: list[Span] = [(name, self._bar), (" · ", palette.muted), (plain(cell.party), palette.muted)]
@@ -114,16 +104,12 @@ class _Header:
             spans += [(" · ", palette.muted), (f"cell {cell.place} of the notebook", palette.muted)]
         if cell.edited:
             spans += [(" · ", palette.muted), ("edited by you", palette.person)]
-        if cell.approval:
-            spans += [("   ", palette.muted), *self._approval()]
-        return Row(spans, self._bar, right=self._right())
-
-    def _approval(self) -> list[Span]:
-        cell, palette = self._cell, self._palette
         if cell.approval == "waiting":
-            return [("waits for you", palette.moon)]
-        reason = f": {plain(cell.reason)}" if cell.reason else ""
-        return [(cell.approval + reason.replace("\n", " "), palette.muted)]
+            spans += [("   ", palette.muted), ("waits for you", palette.moon)]
+        elif cell.approval:
+            reason = f": {plain(cell.reason)}" if cell.reason else ""
+            spans += [("   ", palette.muted), (cell.approval + reason.replace("\n", " "), palette.muted)]
+        return Row(spans, self._bar, right=self._right())
 
     def _right(self) -> list[Span]:
         cell, palette = self._cell, self._palette

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from rich.style import Style
 
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
-from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows
-from mahtab_tui.tui.panes.transcript.layout.tool import tool_rows
+from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows, tool_rows
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import LIMIT, GrowingRows, Row, Rows
 
 _DIM = Style(dim=True)
+_DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {Question: question_rows, ToolUse: tool_rows, Note: note_rows}
+"""Draw the entries that do not grow."""
 _LABELS = {"hidden": "hidden from the model", "replaced": "replaced", "undone": "undone"}
 
 
@@ -27,7 +30,6 @@ def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Ro
 
 
 def _colour(palette: Palette) -> tuple[int, int, int]:
-    """Return the colour behind a picture."""
     ground = palette.surface.bgcolor
     return ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
 
@@ -51,15 +53,10 @@ class EntryRows:
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
-        match self._entry:
-            case Question() as question:
-                self._rows = question_rows(question, self._width, self._palette)
-            case ToolUse() as use:
-                self._rows = tool_rows(use, self._width, self._palette)
-            case Note() as note:
-                self._rows = note_rows(note, self._width, self._palette)
         if self._growing is not None:
             self._growing.update()
+        else:
+            self._rows = _DRAWERS[type(self._entry)](self._entry, self._width, self._palette)
 
     def __len__(self) -> int:
         if self._entry.hidden:
@@ -110,11 +107,6 @@ def guess(entry: Entry, width: int) -> int:
             output = len(entry.output) + bool(len(entry.output))
             later = 0 if entry.later is None else len(entry.later) + 2
             return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
-        case Words():
-            return entry.gap + entry.source.count("\n") + len(entry.source) // width + 1
-        case ToolUse():
-            return entry.gap + 1 + entry.text.count("\n") + len(entry.text) // width + 1
-        case Question() | Note():
-            return entry.gap + entry.text.count("\n") + len(entry.text) // width + 1
-        case _:
-            return 1
+        case Words(source=text) | ToolUse(text=text) | Question(text=text) | Note(text=text):
+            return entry.gap + isinstance(entry, ToolUse) + text.count("\n") + len(text) // width + 1
+    raise AssertionError(entry)

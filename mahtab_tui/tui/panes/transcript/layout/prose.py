@@ -1,7 +1,8 @@
-"""Rows of text that is not Markdown: questions, notes, the spinner, the greeting."""
+"""Rows of text that is not Markdown: questions, tool calls, notes, the spinner, the greeting."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -9,12 +10,14 @@ from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.activity import Activity
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Note, Question, ToolUse
 from mahtab_tui.tui.rows.palette import BOLD, Palette
-from mahtab_tui.tui.rows.row import Row, Span, paragraph
+from mahtab_tui.tui.rows.row import Row, Span, hard_rows, paragraph
 from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
 
 WAITS = "◈"
+LONGEST = 2_000
+"""Maximum characters of the arguments; longer ones are cut."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
@@ -33,6 +36,31 @@ def _chip(attached: AttachmentChip, palette: Palette) -> list[Span]:
     detail, style = (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
     label, words = (" ".join(plain(text).split()) for text in (attached.label, detail))
     return [(label, palette.moon), (f" {words}   " if words else "   ", style)]
+
+
+def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
+    """Draw a call as `⚒ search_code  pattern="x"`, with the result below."""
+    mark, style = {"ok": ("⚒", palette.model), "running": ("⚒", palette.moon), "error": ("✗", palette.bad)}.get(use.state, ("■", palette.moon))
+    arguments = _arguments(use.arguments)
+    if len(arguments) > LONGEST:
+        arguments = f"{arguments[:LONGEST]}… ({len(arguments):,} characters)"
+    how = {"running": "  runs", "ok": ""}.get(use.state, f"  {use.state}")
+    head: list[Span] = [(f"{mark} ", style), (plain(use.name), palette.text), (f"  {arguments}", palette.muted), (how, style)]
+    lines = plain(use.text).expandtabs(4).rstrip("\n").split("\n") if use.text else []
+    given = palette.bad if use.state == "error" else palette.muted
+    rows = [*paragraph(head, width, palette.model, indent="  ")]
+    for line in lines:
+        rows += hard_rows([(f"  {line}", given)], width, palette.model)
+    return rows
+
+
+def _arguments(written: str) -> str:
+    """Format arguments as keywords in one line, with strings in quotes."""
+    try:
+        given = dict(json.loads(written))
+    except (ValueError, TypeError, RecursionError):  # a record from elsewhere
+        return plain(written).replace("\n", " ")
+    return plain("  ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())).replace("\n", " ")
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:

@@ -9,8 +9,9 @@ from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span
 
 
-class WordsRows:
+class WordsRows(list[Row]):
     def __init__(self, words: Words, width: int, palette: Palette) -> None:
+        super().__init__()
         self._words = words
         self._width = width
         self._palette = palette
@@ -20,7 +21,6 @@ class WordsRows:
         self._settled = 0
         """Characters of the (plain) source whose blocks cannot change any more."""
         self._settled_rows: list[Row] = []
-        self._rows: list[Row] = []
 
     def update(self) -> None:
         if self._revision != self._words.revision:
@@ -34,13 +34,8 @@ class WordsRows:
             lines = open_source.split("\n", first_line(blocks[-1]))
             self._settled += len(open_source) - len(lines[-1])
         last = self._block(blocks[-1], first=not self._settled_rows) if blocks else []
-        self._rows = [*self._settled_rows, *last, *self._mark()]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> Row:
-        return self._rows[index]
+        mark = [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)] if self._words.mark else []
+        self[:] = [*self._settled_rows, *last, *mark]
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
         rows = self._markdown.rows(block, self._width, self._name() if first else ())
@@ -51,8 +46,3 @@ class WordsRows:
         if not self._words.named:
             return []
         return [(plain(self._words.party).capitalize(), self._palette.model + BOLD), ("  ", self._palette.text)]
-
-    def _mark(self) -> list[Row]:
-        if not self._words.mark:
-            return []
-        return [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)]
