@@ -52,7 +52,7 @@ class ReplayApp(TerminalApp[None]):
         yield Static(id="replay-head", markup=False)
         control = NoControl(self._say, "This is a recording and cannot be changed.")
         yield (recursion := SearchTreePane(control, lambda: self.player.now, id="recursion"))
-        yield FindRow(recursion.finder, id="recursion-find")
+        yield FindRow(recursion, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -114,7 +114,7 @@ class SessionReplayApp(TerminalApp[int]):
             with Vertical(id="replay-side"):
                 yield self._namespace
                 yield self._searches
-                yield FindRow(self._searches.finder, id="recursion-find")
+                yield FindRow(self._searches, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:

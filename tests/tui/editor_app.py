@@ -22,7 +22,7 @@ from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.help_card import Explain
-from mahtab_tui.tui.panes.editor.pane import MentionSource
+from mahtab_tui.tui.panes.editor.hint import FindChips
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.editor.suggestion import Suggest
 from mahtab_tui.tui.slash import SlashCompletions
@@ -58,7 +58,8 @@ class EditorApp(App[None]):
         complete: Complete | None = None,
         explain: Explain | None = None,
         suggest: Suggest | None = None,
-        attachments: MentionSource | None = None,
+        complete_question: Complete | None = None,
+        chips: FindChips | None = None,
     ) -> None:
         folder = resource_folder("styles")
         super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])
@@ -68,7 +69,8 @@ class EditorApp(App[None]):
         self.complete = complete
         self.explain = explain
         self.suggest = suggest
-        self.attachments = attachments
+        self.complete_question = complete_question
+        self.chips = chips
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.in_sight = True
@@ -87,7 +89,8 @@ class EditorApp(App[None]):
             yield ReviewRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
-            yield EditorPane(self.history, self.complete, self.explain, self.suggest, self.attachments, SlashCompletions(COMMANDS), id="editor")
+            helpers = (self.complete, self.explain, self.suggest, self.complete_question, self.chips)
+            yield EditorPane(self.history, *helpers, SlashCompletions(COMMANDS), id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True

@@ -75,7 +75,7 @@ class SearchApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield (recursion := SearchTreePane(self.control, lambda: self.now, id="recursion"))
-        yield FindRow(recursion.finder, id="recursion-find")
+        yield FindRow(recursion, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -14,7 +14,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.code_help import Completion, Completions
 from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.worker.completion.complete import complete
-from mahtab_tui.tui.panes.editor.completion import CompletionRequest, CompletionResponse
+from mahtab_tui.tui.panes.editor.completion import CompletionRequest
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
@@ -210,6 +210,6 @@ async def test_an_answer_to_what_is_no_longer_asked_opens_nothing(pilot: Pilot[N
     await opened(pilot, "price")
     await pilot.press("escape")
     late = CompletionRequest(0, "pri", 3, by_key=True, python=True)
-    app_of(pilot).area.completer.answered(CompletionResponse(late, kernel.complete("pri", 3)))
+    app_of(pilot).area.completer.answered(late, kernel.complete("pri", 3))
     await pilot.pause()
     assert not shown(pilot).is_open

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -85,12 +86,20 @@ def test_the_card_above_the_call(snap_compare: Callable[..., bool], home: Path) 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-async def test_an_answer_that_comes_after_the_cursor_went_on_opens_nothing(pilot: Pilot[None]) -> None:
-    card = pilot.app.query_one(HelpCard)
-    card.post_message(HelpCard.Explained(card._asked, None, ""))
-    await until(pilot, lambda: card.display)
-    await write(pilot, "x")
-    await until(pilot, lambda: not card.display)
-    card.post_message(HelpCard.Explained(0, None, ""))
-    await pilot.pause()
-    assert not card.display
+async def test_an_answer_that_comes_after_the_cursor_went_on_opens_nothing(home: Path) -> None:
+    free, told = threading.Event(), threading.Event()
+
+    def explain_late(code: str, cursor: int) -> None:
+        assert free.wait(60)
+        told.set()
+
+    app = EditorApp(home, explain=explain_late)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        await write(pilot, "mean(")
+        app.editor.explain()
+        await write(pilot, "x")
+        free.set()
+        await until(pilot, told.is_set)
+        await pilot.pause(0.1)
+        assert not app.query_one(HelpCard).display

@@ -17,7 +17,7 @@ from mahtab_tui.kernel.code_help import Completion, Completions
 from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import MentionChip, mentions
 from mahtab_tui.tui.commands.registry import COMMANDS
-from mahtab_tui.tui.panes.editor.completion import Completer, CompletionResponse
+from mahtab_tui.tui.panes.editor.completion import Completer, CompletionRequest
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.slash import SlashCompletions
@@ -54,7 +54,7 @@ def found() -> Found:
 
 @pytest.fixture
 async def pilot(home: Path, found: Found) -> AsyncIterator[Pilot[None]]:
-    app = EditorApp(home, attachments=found)
+    app = EditorApp(home, complete_question=found.complete, chips=found.chips)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
@@ -100,9 +100,9 @@ async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], 
     heard: list[Completions | None] = []
     answered = Completer.answered
 
-    def noted(completing: Completer, answer: CompletionResponse) -> None:
-        answered(completing, answer)
-        heard.append(answer.completions)
+    def noted(completing: Completer, request: CompletionRequest, answer: Completions | None) -> None:
+        answered(completing, request, answer)
+        heard.append(answer)
 
     monkeypatch.setattr(Completer, "answered", noted)
     await write(pilot, "`see @n")
@@ -203,7 +203,8 @@ def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple
         def chips(self, question: str) -> Sequence[MentionChip]:
             return [MentionChip(mention.label, "12.4 kB", missing=mention.name == "gone.txt") for mention in mentions(question)]
 
-    assert snap_compare(EditorApp(home, attachments=Sizes()), terminal_size=size, run_before=run)
+    sizes = Sizes()
+    assert snap_compare(EditorApp(home, complete_question=sizes.complete, chips=sizes.chips), terminal_size=size, run_before=run)
 
 
 async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(pilot: Pilot[None]) -> None:

@@ -35,8 +35,7 @@ from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.code_help import Completions
-    from mahtab_tui.session.mentions import MentionChip
+    from mahtab_tui.session.attachments import Attachments
     from mahtab_tui.tui.jumper import JumpTarget
     from mahtab_tui.tui.panes.search_tree import SearchTreePane
     from mahtab_tui.tui.port import PanePort
@@ -49,21 +48,6 @@ ASKING_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 """The rows that ask the user, in the order in which they must be answered."""
 WAITING = "w"
 """The letter in jump mode of the row that waits for the user."""
-
-
-class _Mentions:
-    """The mentions of a question, by a part of the session that is loaded after the first picture. Threads ask."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def complete(self, question: str, cursor: int) -> Completions:
-        IMPORTS.screen_is_done.wait()
-        return self._session.attachments.complete(question, cursor)
-
-    def chips(self, question: str) -> Sequence[MentionChip]:
-        IMPORTS.screen_is_done.wait()
-        return self._session.attachments.chips(question, lambda: self._session.agent.sees)
 
 
 class Panes(Screen[None]):
@@ -94,12 +78,27 @@ class Panes(Screen[None]):
                 yield (transcript := TranscriptPane(self._port, id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
                 with Vertical(id="lower"):
-                    yield EditorPane(self._history, session.complete, session.explain, session.suggest, _Mentions(session), self._slash, id="editor")
+                    yield EditorPane(
+                        self._history,
+                        session.complete,
+                        session.explain,
+                        session.suggest,
+                        lambda question, cursor: self._attachments.complete(question, cursor),
+                        lambda question: self._attachments.chips(question, lambda: session.agent.sees),
+                        self._slash,
+                        id="editor",
+                    )
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield NamespacePane(self._port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
         yield KeyLine()
+
+    @property
+    def _attachments(self) -> Attachments:
+        """The mentions of a question, by a part of the session that is loaded after the first picture. For threads."""
+        IMPORTS.screen_is_done.wait()
+        return self._session.attachments
 
     async def mount_asking_rows(self) -> list[Fold]:
         """Mount the rows that are shown only while something waits, above the editor; returns the functions that fold their records."""
@@ -143,7 +142,7 @@ class Panes(Screen[None]):
 
             tree = self._search_tree = SearchTreePane(self._session.searches, id="recursion")
             tree.display = False
-            self.query_one("#side").mount(tree, FindRow(tree.finder, id="recursion-find"))
+            self.query_one("#side").mount(tree, FindRow(tree, id="recursion-find"))
             self.watch(tree, "searched", lambda: self.apply_layout(), init=False)
         return self._search_tree
 
@@ -178,7 +177,6 @@ class Panes(Screen[None]):
         ]
 
     def fold_searches(self, records: Sequence[Record]) -> None:
-        """Add records of searches."""
         if self._search_tree is None and any(record.tag in _OF_SEARCHES for record in records):
             self.search_tree.fold(records)
             self.apply_layout()
@@ -275,7 +273,7 @@ class Panes(Screen[None]):
     def sees_code(self, code: str) -> bool:
         """Return whether all of the waiting code is visible in the transcript."""
         drawer = self.query_one("#side").display and self.has_class("-narrow")
-        return not drawer and self.transcript.shows(code)
+        return not drawer and self.transcript.viewport.shows(code)
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
@@ -300,11 +298,10 @@ class Panes(Screen[None]):
 
     def toggle_changes(self) -> None:
         """Show in the namespace what the last cell changed, or everything. Show the pane if it is hidden."""
-        if not _displayed(self.namespace):
+        hidden = not _displayed(self.namespace)
+        if hidden:
             self.toggle("namespace")
-            self.namespace.show_changes(True)
-        else:
-            self.namespace.show_changes(not self.namespace.shows_changes)
+        self.namespace.show_changes(hidden or not self.namespace.shows_changes)
 
     # Focus
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.document._document import Location, Selection
 from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Key, Paste
@@ -15,13 +18,24 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
+from textual.widgets.text_area import TextAreaTheme
 
-from mahtab_tui.tui.panes.editor.colours import editor_theme
 from mahtab_tui.tui.panes.editor.line_breaks import STEP, is_complete, next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
 from mahtab_tui.tui.panes.editor.pieces import spans
 from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
 from mahtab_tui.tui.textual_fixes.visible_highlights import VisibleHighlights
+
+_ROLES: Mapping[str, tuple[str, ...]] = {
+    "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
+    "good": ("string",),
+    "moon": ("number", "float", "boolean", "constant.builtin", "string.escape"),
+    "model": ("keyword", "keyword.function", "keyword.operator", "keyword.return", "conditional", "repeat", "exception", "include"),
+    "person": ("operator", "function", "function.builtin", "method", "type.class", "type.builtin", "attribute", "attribute.builtin"),
+    # Code within a string.
+    "foreground": ("none",),
+}
+"""Captures of Textual's query for Python, by theme variable. The colours are as in the transcript."""
 
 
 class CodeArea(TextArea):
@@ -34,13 +48,12 @@ class CodeArea(TextArea):
         Binding("shift+tab", "dedent", "Dedent", show=False),
     ]
 
+    @dataclass
     class Submitted(Message):
         """Posted on Enter if the text is complete."""
 
-        def __init__(self, text: str, *, python: bool) -> None:
-            super().__init__()
-            self.text = text
-            self.python = python
+        text: str
+        python: bool
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
@@ -67,7 +80,7 @@ class CodeArea(TextArea):
         self.app.theme_changed_signal.subscribe(self, lambda theme: self._take_colours())
 
     def _take_colours(self) -> None:
-        self.register_theme(editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
+        self.register_theme(_editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
         self.theme = "roles"
         self.notify_style_update()
 
@@ -190,7 +203,7 @@ class CodeArea(TextArea):
         place, text = len(self.get_text_range((0, 0), cursor)), self.text
         pairs = {end: span for span in spans(text) if span.bracket for end in (span.start, span.end)}
         pair = pairs.get(place) or (pairs.get(place - 1) if column else None)
-        return tuple((text.count("\n", 0, end), end - text.rfind("\n", 0, end) - 1) for end in pair[:2]) if pair else ()
+        return tuple(location(text, end) for end in pair[:2]) if pair else ()
 
     def get_line(self, line_index: int) -> Text:
         line = super().get_line(line_index)
@@ -237,6 +250,21 @@ class CodeArea(TextArea):
         row, column = self.cursor_location
         if row < self.document.line_count and column <= len(self.document.get_line(row)):
             super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
+
+
+def _editor_theme(variables: Mapping[str, str]) -> TextAreaTheme:
+    """Create a theme from the application's theme variables."""
+    styles = {
+        capture: Style(color=Color.parse(variables[role]).rich_color, italic=capture == "comment" or None)
+        for role, captures in _ROLES.items()
+        for capture in captures
+    }
+    return TextAreaTheme(name="roles", syntax_styles=styles)
+
+
+def location(text: str, place: int) -> Location:
+    """Return the location of a position, in characters from the start."""
+    return text.count("\n", 0, place), place - text.rfind("\n", 0, place) - 1
 
 
 def _dedented(line: str) -> str:

@@ -14,8 +14,7 @@ from textual.geometry import Offset
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.code_help import Completion, Completions
 from mahtab_tui.session.mentions import mention_before
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.editor.completion_cache import CompletionCache
+from mahtab_tui.tui.panes.editor.code_area import CodeArea, location
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
 from mahtab_tui.tui.rows.newest import NewestOnly
 from mahtab_tui.tui.slash import SlashCompletions
@@ -28,6 +27,10 @@ _WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:im
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
+KEPT = 5_000
+"""Maximum number of remembered names."""
+_NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
+
 
 class CompletionRequest(NamedTuple):
     number: int
@@ -38,12 +41,6 @@ class CompletionRequest(NamedTuple):
     """Whether the user asked by a key, rather than by typing."""
     python: bool
     """Python rather than a question to the model."""
-
-
-class CompletionResponse(NamedTuple):
-    request: CompletionRequest
-    completions: Completions | None
-    """None if the kernel did not answer."""
 
 
 class Completer:
@@ -126,8 +123,7 @@ class Completer:
 
     def take(self, item: Completion) -> None:
         self.close()
-        before = self._area.text[: self._start]
-        start = (before.count("\n"), self._start - before.rfind("\n") - 1)
+        start = location(self._area.text, self._start)
         with self._area.as_typed():
             self._area.replace(item.text, start, self._area.cursor_location, maintain_selection_offset=False)
         if item.kind == "folder":
@@ -154,21 +150,15 @@ class Completer:
 
     def _ask_kernel(self, request: CompletionRequest) -> None:
         """Serve a request, on the thread."""
-        found: Completions | None = None
-        with contextlib.suppress(KernelError):
-            found = self._found(request)
-        self._area.call_later(self.answered, CompletionResponse(request, found))
-
-    def _found(self, request: CompletionRequest) -> Completions:
-        if commands := self._slash.complete(request.code, request.cursor):
-            return commands
         complete = self._knowing(request.python)
         assert complete is not None
-        return complete(request.code, request.cursor)
+        found: Completions | None = None
+        with contextlib.suppress(KernelError):
+            found = self._slash.complete(request.code, request.cursor) or complete(request.code, request.cursor)
+        self._area.call_later(self.answered, request, found)
 
-    def answered(self, response: CompletionResponse) -> None:
-        """Show a response if it is still wanted."""
-        request, found = response
+    def answered(self, request: CompletionRequest, found: Completions | None) -> None:
+        """Show the response to a request if it is still wanted. found: None if the kernel did not answer."""
         if request.number != self._asked or request.python != self._area.python or not self._area.has_focus:
             return
         if found is not None:
@@ -185,7 +175,9 @@ class Completer:
         opened = self._list.is_open and self._list.asked_for
         files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
         self._start = found.start
-        if not found.items or (not request.by_key and _is_needless(found, typed, files and request.code[found.start - 1] != "/")):
+        # Needless: the string may not be a file's name, or its only item is typed already.
+        needless = (files and request.code[found.start - 1] != "/") or (len(found.items) == 1 and found.items[0].text == typed)
+        if not found.items or (needless and not request.by_key):
             self.close()
         elif request.by_key and not opened and len(found.items) == 1:
             self.take(found.items[0])
@@ -194,6 +186,27 @@ class Completer:
             self._list.open(found.items, found.more, at, asked_for=request.by_key, stale=stale)
 
 
-def _is_needless(found: Completions, typed: str, of_files: bool) -> bool:
-    """Return whether the list should not open by itself: its only item is typed already, or the string may not be a file's name."""
-    return of_files or (len(found.items) == 1 and found.items[0].text == typed)
+class CompletionCache:
+    """Completes text while the kernel cannot answer: from the last completions, and all names that completions had."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, Completions] | None = None
+        self._names: dict[str, Completion] = {}
+
+    def keep(self, code: str, cursor: int, found: Completions) -> None:
+        self._last = code, found
+        if _NAME.search(code[:cursor]):
+            self._names.update((item.label, item) for item in found.items if item.label == item.text and len(self._names) < KEPT)
+
+    def for_text(self, code: str, cursor: int) -> Completions:
+        """Return completions for a text: from the last ones if they were for the same place, otherwise from names."""
+        name = _NAME.search(code[:cursor])
+        start, items = cursor - len(name[1]) if name else cursor, tuple(self._names.values()) if name and name[1] else ()
+        if self._last is not None:
+            asked, found = self._last
+            if found.start <= cursor and code[: found.start] == asked[: found.start] and re.fullmatch(r"\w*", code[found.start : cursor]):
+                start, items = found.start, found.items
+        stem = code[start:cursor]
+        beginning = [item for item in items if item.label.lower().startswith(stem.lower())]
+        fitting = sorted(beginning, key=lambda item: (item.label.startswith("_"), not item.label.startswith(stem)))
+        return Completions(start, tuple(fitting), 0)

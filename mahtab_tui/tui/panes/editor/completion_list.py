@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,7 +12,7 @@ from textual.geometry import Offset
 from textual.message import Message
 from textual.widget import Widget
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.code_help import Completion
 
 ROWS = 8
@@ -27,12 +28,11 @@ class CompletionList(Widget):
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
 
+    @dataclass
     class Picked(Message):
         """Posted when a row is clicked."""
 
-        def __init__(self, item: Completion) -> None:
-            super().__init__()
-            self.item = item
+        item: Completion
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,11 +40,7 @@ class CompletionList(Widget):
         self.items: tuple[Completion, ...] = ()
         self.asked_for = False
         """Whether the user has opened the list or moved in it: then Enter takes the chosen row."""
-        self._label = 0
-        """Width of the labels."""
-        self._chosen = 0
-        self._top = 0
-        self._more = 0
+        self._label_width = self._chosen = self._top = self._more = 0
         self._stale = False
 
     @property
@@ -62,8 +58,8 @@ class CompletionList(Widget):
         self._chosen = next((place for place, item in enumerate(items) if item.label == before), 0)
         self._top = 0
         self._follow()
-        self._label = min(_LABEL, max(cell_len(_line_of(item.label)) for item in items))
-        row = self._label + _KIND + 6 + max(cell_len(_line_of(item.doc)) for item in items)
+        self._label_width = min(_LABEL, max(cell_len(one_line(item.label)) for item in items))
+        row = self._label_width + _KIND + 6 + max(cell_len(one_line(item.doc)) for item in items)
         width = min(self.screen.size.width, max(row, self._foot().cell_length + 1), _WIDEST)
         height = min(len(items), ROWS) + 1
         below = at.y + 1 + height <= self.screen.size.height
@@ -91,8 +87,8 @@ class CompletionList(Widget):
 
     def _row(self, place: int) -> Content:
         item = self.items[place]
-        label = Content(_line_of(item.label)).truncate(self._label, ellipsis=True, pad=True)
-        line = Content.assemble(" ", label, "  ", (f"{item.kind:<{_KIND}}", "$person"), "  ", (_line_of(item.doc), "$muted"), " ")
+        label = Content(one_line(item.label)).truncate(self._label_width, ellipsis=True, pad=True)
+        line = Content.assemble(" ", label, "  ", (f"{item.kind:<{_KIND}}", "$person"), "  ", (one_line(item.doc), "$muted"), " ")
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
         return line.stylize("bold on $person 30%") if place == self._chosen else line
@@ -115,7 +111,3 @@ class CompletionList(Widget):
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         event.stop()
         self.move(-1)
-
-
-def _line_of(text: str) -> str:
-    return plain(text).replace("\n", " ")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual import on
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
@@ -21,6 +19,9 @@ _KEYS: dict[Mode, str] = {
 _CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
 _REPLACING = "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
 
+FindChips = Callable[[str], Sequence[MentionChip]]
+"""Previews the attachments of a question; called on a thread."""
+
 PAUSE = 0.15
 """Seconds without a key before the mentions in a question are looked up."""
 
@@ -28,26 +29,16 @@ PAUSE = 0.15
 class Hint(Static):
     """Shows the keys of the mode, an offer, or the mentions of a question, which are looked up on a thread."""
 
-    class ChipsFound(Message):
-        """Posted when the mentions of a question were looked up."""
-
-        def __init__(self, question: str, chips: Sequence[MentionChip]) -> None:
-            super().__init__()
-            self.question = question
-            self.chips = chips
-
-    def __init__(self, find: Callable[[str], Sequence[MentionChip]] | None, *, id: str | None = None) -> None:
-        """find: previews the attachments of a question; called on a thread."""
+    def __init__(self, find: FindChips | None, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
         self._mode: Mode = "python"
         self._replaces = ""
         self._offer = ""
         self._question = ""
         self._chips: Sequence[MentionChip] = ()
-        """The attachments of the question."""
         self._looking: NewestOnly[str] | None = None
         if find is not None:
-            self._looking = NewestOnly(lambda question: self.post_message(self.ChipsFound(question, find(question))), "attachments", PAUSE)
+            self._looking = NewestOnly(lambda question: self.call_later(self._show_chips, question, find(question)), "attachments", PAUSE)
 
     def on_unmount(self) -> None:
         if self._looking is not None:
@@ -64,8 +55,7 @@ class Hint(Static):
         if question and self._looking is not None:
             self._looking.ask(question)
         elif self._chips:
-            self._chips = ()
-            self._draw()
+            self._show_chips(question, ())
 
     def offer(self, offer: str) -> None:
         """Show a sentence instead of the keys; empty to remove it."""
@@ -73,31 +63,21 @@ class Hint(Static):
             self._offer = offer
             self._draw()
 
-    @on(ChipsFound)
-    def _chips_found(self, message: ChipsFound) -> None:
-        message.stop()
-        if message.question == self._question and message.chips != self._chips:
-            self._chips = message.chips
+    def _show_chips(self, question: str, chips: Sequence[MentionChip]) -> None:
+        """Show the attachments of a question, if it is still the one that is being written."""
+        if question == self._question and chips != self._chips:
+            self._chips = chips
             self._draw()
 
     def _draw(self) -> None:
         if self._offer:
             self.update(Content.styled(self._offer, "$moon"))
-            return
-        if self._replaces or not self._chips:
-            replacing = _CHANGING if self._replaces.startswith("place ") else _REPLACING
-            self.update(Content(replacing if self._replaces else _KEYS[self._mode]))
-            return
-        chips = (
-            Content.assemble(
-                (f" {_line(chip.label)} ", "$moon on $panel"),
-                (f"{_line(chip.size)} ", "$bad on $panel" if chip.missing else "$muted on $panel"),
-            )
-            for chip in self._chips
-        )
-        self.update(Content("  ").join(chips))
+        elif self._replaces:
+            self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))
+        else:
+            self.update(Content("  ").join(map(_drawn, self._chips)) if self._chips else Content(_KEYS[self._mode]))
 
 
-def _line(text: str) -> str:
-    """Return text from outside in one line, safe to draw."""
-    return " ".join(plain(text).split())
+def _drawn(chip: MentionChip) -> Content:
+    label, size = (" ".join(plain(text).split()) for text in (chip.label, chip.size))
+    return Content.assemble((f" {label} ", "$moon on $panel"), (f"{size} ", "$bad on $panel" if chip.missing else "$muted on $panel"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,16 +15,14 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from mahtab_tui.kernel.code_help import Completions
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.session.mentions import MentionChip
+from mahtab_tui.store.history import History
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
-from mahtab_tui.tui.panes.editor.hint import Hint
-from mahtab_tui.tui.panes.editor.input_history import HistoryCursors, InputHistory, Inputs
+from mahtab_tui.tui.panes.editor.hint import FindChips, Hint
+from mahtab_tui.tui.panes.editor.input_history import Inputs
 from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
 from mahtab_tui.tui.slash import SlashCompletions
@@ -34,18 +32,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.panes.editor.suggestion import Suggest
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
-_NO_COMMANDS = SlashCompletions()
 _STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
-
-
-class MentionSource(Protocol):
-    """Completes and previews the mentions in a question. Both methods wait for the kernel."""
-
-    def complete(self, question: str, cursor: int) -> Completions:
-        """Complete the mention at the cursor; raises `KernelError`."""
-
-    def chips(self, question: str) -> Sequence[MentionChip]:
-        """Preview the attachments of a question."""
 
 
 class EditorPane(Widget):
@@ -55,48 +42,43 @@ class EditorPane(Widget):
 
     mode: reactive[Mode] = reactive[Mode]("python", init=False)
 
+    @dataclass
     class Submitted(Message):
         """Posted when the user enters a complete input."""
 
-        def __init__(self, mode: Mode, text: str, replaces: str = "") -> None:
-            super().__init__()
-            self.mode = mode
-            self.text = text
-            self.replaces = replaces
-            """The name of the entry that it replaces."""
+        mode: Mode
+        text: str
+        replaces: str = ""
+        """The name of the entry that it replaces."""
 
+    @dataclass
     class ModeChanged(Message):
-        """Posted when the mode changes."""
+        mode: Mode
 
-        def __init__(self, mode: Mode) -> None:
-            super().__init__()
-            self.mode = mode
-
-    class LeaveRequested(Message):
-        """Posted on Ctrl+D in an empty editor."""
+    LeaveRequested = PromptArea.LeaveRequested
 
     def __init__(
         self,
-        history: InputHistory,
-        complete: Complete | None = None,
-        explain: Explain | None = None,
-        suggest: Suggest | None = None,
-        mentions: MentionSource | None = None,
-        slash: SlashCompletions = _NO_COMMANDS,
+        history: History,
+        complete: Complete | None,
+        explain: Explain | None,
+        suggest: Suggest | None,
+        complete_question: Complete | None,
+        chips: FindChips | None,
+        slash: SlashCompletions,
         *,
         id: str | None = None,
     ) -> None:
         super().__init__(id=id)
         self._inputs = Inputs(history)
-        self._recalls = HistoryCursors(self._inputs)
         self._completions = CompletionList()
         self._card = HelpCard(explain)
-        self._area = PromptArea(self._completions, self._recalls, complete, mentions.complete if mentions else None, slash, suggest, id="code")
-        self._hint = Hint(mentions.chips if mentions else None, id="hint")
+        self._area = PromptArea(self._completions, self._inputs, complete, complete_question, slash, suggest, id="code")
+        self._hint = Hint(chips, id="hint")
         self._replaces = ""
-        self._draft: tuple[Mode, str] = ("python", "")
-        """The mode and text from before a replacement began."""
-        self._find = FindRow(AreaFinder(self._area))
+        self._draft = Draft("python", "")
+        """From before a replacement began."""
+        self._find = FindRow(self._area)
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
@@ -134,7 +116,7 @@ class EditorPane(Widget):
     def clear(self) -> None:
         """Empty the editor; undo brings the text back."""
         self._area.clear()
-        self._recalls.reset()
+        self._inputs.reset()
 
     def focus(self, scroll_visible: bool = True) -> EditorPane:
         self._area.focus(scroll_visible)
@@ -143,8 +125,8 @@ class EditorPane(Widget):
     def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
         """Edit a text that will replace an entry of the transcript; Escape cancels."""
         if not self._replaces:
-            self._draft = (self.mode, self.text)
-            self._area.draft = Draft(self.mode == "python", self.text) if self.text else None
+            self._draft = Draft(self.mode, self.text)
+            self._area.draft = self._draft if self.text else None
         self._replaces, self.mode, self.text = entry, mode, text
         self._show_mode()
 
@@ -158,7 +140,7 @@ class EditorPane(Widget):
     def begin_question(self, question: str) -> None:
         """Put a question into the editor, without sending it. The previous text comes back when it is sent, or by undo."""
         if self.text not in ("", question) and not self._replaces:
-            self._area.draft = Draft(self.mode == "python", self.text)
+            self._area.draft = Draft(self.mode, self.text)
         self.mode, self.text = "ask", question
 
     def mention(self, what: str) -> None:
@@ -190,12 +172,7 @@ class EditorPane(Widget):
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
         message.stop()
-        self.mode = _mode(message.python)
-
-    @on(PromptArea.LeaveKey)
-    def _leave_key(self, message: PromptArea.LeaveKey) -> None:
-        message.stop()
-        self.post_message(self.LeaveRequested())
+        self.mode = message.mode
 
     def explain(self) -> None:
         """Show signature and docstring of the call at the cursor."""
@@ -233,12 +210,7 @@ class EditorPane(Widget):
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
-        mode = _mode(message.python)
         replaces, self._replaces = self._replaces, ""
-        self.post_message(self.Submitted(mode, message.text, replaces))
+        self.post_message(self.Submitted("python" if message.python else "ask", message.text, replaces))
         if replaces:
             self._show_mode()
-
-
-def _mode(python: bool) -> Mode:
-    return "python" if python else "ask"

@@ -1,4 +1,4 @@
-"""Prepares pasted text for the editor."""
+"""Prepares pasted text for the editor, and collapses large ones to one word each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import textwrap
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.worker.habits.lines import is_python
+from mahtab_tui.session.mentions import is_large
 from mahtab_tui.tui.panes.editor.line_breaks import STEP
 from mahtab_tui.tui.panes.editor.pieces import bare, outside_of_strings
 
@@ -50,8 +51,7 @@ def _without_fences(text: str) -> str:
     if not _FENCE.fullmatch(lines[filled[0]]):
         return "\n".join(lines[: filled[-1]]) if sum(bool(_FENCE.fullmatch(line)) for line in lines) == 1 else text
     code: list[str] = []
-    fence = ""
-    """The fence that ends the open block."""
+    fence = ""  # of the open block
     for line in lines[filled[0] :]:
         found = _FENCE.fullmatch(line)
         if found and not fence:
@@ -79,3 +79,37 @@ def straightened(text: str) -> str:
     """Make quotes straight; those inside strings stay if the result is valid Python."""
     outside = outside_of_strings(text, lambda piece: piece.translate(_STRAIGHT))
     return outside if is_python(outside) else text.translate(_STRAIGHT)
+
+
+class Pastes:
+    """The collapsed texts, by their words."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def collapse(self, text: str) -> str:
+        """Return a new word for a text; the text itself if it is not large."""
+        if not is_large(text):
+            return text
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        word, number = f"[Pasted {size}]", 1
+        while self._texts.get(word, text) != text:
+            number += 1
+            word = f"[Pasted {size}, {number}]"
+        self._texts[word] = text
+        return word
+
+    def expand(self, text: str) -> str:
+        """Replace all words by their texts."""
+        # In one pass: a pasted text may contain the word of another one.
+        words = "|".join(map(re.escape, self._texts))
+        return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
+
+    def word_at(self, text: str, *, end: bool) -> str:
+        """Return the word with which a text starts, or with which it ends; empty if none."""
+        return next((word for word in self._texts if (text.endswith(word) if end else text.startswith(word))), "")
+
+    def forget(self) -> None:
+        """Forget all texts: the editor is empty, and its text cannot come back."""
+        self._texts.clear()

@@ -1,7 +1,8 @@
-"""The code area as a prompt, with completion, suggestions, modes, history and collapsed pastes."""
+"""The code area as a prompt, with completion, suggestions, modes, history, collapsed pastes, and a search."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -10,13 +11,13 @@ from textual.events import Blur, Key
 from textual.message import Message
 
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.code_area import CodeArea, location
 from mahtab_tui.tui.panes.editor.completion import Complete, Completer
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.panes.editor.input_history import HistoryCursors
+from mahtab_tui.tui.panes.editor.input_history import Inputs
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
-from mahtab_tui.tui.panes.editor.pastes import Pastes
-from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, straightened
+from mahtab_tui.tui.panes.editor.pasting import Pastes, clean, has_curly_quotes, straightened
+from mahtab_tui.tui.patterns import Pattern
 from mahtab_tui.tui.slash import SlashCompletions
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 class Draft(NamedTuple):
     """A text that was put aside."""
 
-    python: bool
-    """Python rather than a question."""
+    mode: Mode
     text: str
 
 
@@ -40,14 +40,13 @@ class PromptArea(CodeArea):
         Binding("alt+q", "straighten", "Straighten quotes", show=False),
     ]
 
+    @dataclass
     class ModeChanged(Message):
         """Posted when a backtick at the very start, or Backspace in an empty text, changes the mode."""
 
-        def __init__(self, *, python: bool) -> None:
-            super().__init__()
-            self.python = python
+        mode: Mode
 
-    class LeaveKey(Message):
+    class LeaveRequested(Message):
         """Posted on Ctrl+D in an empty text."""
 
     draft: Draft | None = None
@@ -58,7 +57,7 @@ class PromptArea(CodeArea):
     def __init__(
         self,
         completions: CompletionList,
-        recalls: HistoryCursors,
+        inputs: Inputs,
         complete: Complete | None,
         complete_question: Complete | None,
         slash: SlashCompletions,
@@ -72,8 +71,10 @@ class PromptArea(CodeArea):
             from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester
 
             self.suggester = InlineSuggester(self, completions, suggest)
-        self._recalls = recalls
+        self._inputs = inputs
         self._pastes = Pastes()
+        self._found_at = 0
+        """Where the search continues, in characters from the start."""
         super().__init__(id=id)
 
     @property
@@ -84,7 +85,7 @@ class PromptArea(CodeArea):
 
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
-            self._change_mode(not self.python)
+            self._change_mode("ask" if self.python else "python")
         elif not self.completer.take_key(event):
             return
         event.stop()
@@ -131,39 +132,35 @@ class PromptArea(CodeArea):
 
     # Mode and submitting
 
-    def _change_mode(self, python: bool) -> None:
+    def _change_mode(self, mode: Mode) -> None:
         """Change the mode at once, because the next key is meant for the new mode."""
-        self.python = python
-        self.post_message(self.ModeChanged(python=python))
+        self.python = mode == "python"
+        self.post_message(self.ModeChanged(mode))
 
     def action_submit(self) -> None:
         """Submit the text, if any, and empty the editor at once for the next input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
-            self._recalls.entered(text, self.mode)
+            self._inputs.entered(text, self.mode)
             self.load_text("")
             self._pastes.forget()
-            self._bring_draft_back()
-
-    def _bring_draft_back(self) -> None:
-        """Restore the draft at once, because the next key continues it."""
-        draft, self.draft = self.draft, None
-        if draft is not None:
-            self._change_mode(draft.python)
-            self.recall(draft.text)
+            draft, self.draft = self.draft, None
+            if draft is not None:  # at once, because the next key continues it
+                self._change_mode(draft.mode)
+                self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
         """Delete right, or leave if the text is empty."""
         if self.text:
             self.action_delete_right()
         else:
-            self.post_message(self.LeaveKey())
+            self.post_message(self.LeaveRequested())
 
     # History
 
     def _walk(self, step: int) -> None:
         """Show an older input (1) or a newer one (-1), at once, because the next key is meant for it."""
-        if (text := self._recalls.step(step, self.mode, self.text)) is not None:
+        if (text := self._inputs.step(step, self.mode, self.text)) is not None:
             self.recall(text)
 
     def recall(self, text: str) -> None:
@@ -224,37 +221,49 @@ class PromptArea(CodeArea):
 
     def action_delete_left(self) -> None:
         if not self.text:
-            self._change_mode(True)
-        elif not self._delete_paste_before(""):
+            self._change_mode("python")
+        elif not self._delete_paste(left=True):
             super().action_delete_left()
 
     def action_delete_word_left(self) -> None:
-        if not self._delete_paste_before(" "):
+        if not self._delete_paste(" ", left=True):
             super().action_delete_word_left()
 
     def action_delete_right(self) -> None:
-        if not self._delete_paste_after(""):
+        if not self._delete_paste(left=False):
             super().action_delete_right()
 
     def action_delete_word_right(self) -> None:
-        if not self._delete_paste_after(" "):
+        if not self._delete_paste(" ", left=False):
             super().action_delete_word_right()
 
-    def _delete_paste_before(self, blanks: str) -> bool:
-        """Delete a collapsed paste left of the cursor as a whole. blanks: characters that may be between them."""
-        row, column = self.cursor_location
-        before = self.document.get_line(row)[:column].rstrip(blanks)
-        word = self._pastes.word_before(before) if self.selection.is_empty else ""
-        if word:
-            self._delete_via_keyboard((row, len(before) - len(word)), (row, column))
-        return bool(word)
-
-    def _delete_paste_after(self, blanks: str) -> bool:
-        """Delete a collapsed paste right of the cursor as a whole."""
+    def _delete_paste(self, blanks: str = "", *, left: bool) -> bool:
+        """Delete a collapsed paste beside the cursor as a whole. blanks: characters that may be between them."""
         row, column = self.cursor_location
         line = self.document.get_line(row)
-        after = line[column:].lstrip(blanks)
-        word = self._pastes.word_after(after) if self.selection.is_empty else ""
+        beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
+        word = self._pastes.word_at(beside, end=left) if self.selection.is_empty else ""
         if word:
-            self._delete_via_keyboard((row, column), (row, len(line) - len(after) + len(word)))
+            other = len(beside) - len(word) if left else len(line) - len(beside) + len(word)
+            self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))
         return bool(word)
+
+    # Searching: the methods of `Findable`
+
+    def begin_find(self) -> str:
+        self._found_at = len(self.get_text_range((0, 0), min(self.selection)))
+        return "" if "\n" in self.selected_text else self.selected_text
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        places = list(Pattern(words, regex=regex, any_case=True).spans(self.text)) if words else []
+        if not places:
+            return "nothing found" if words else ""
+        at = next((number for number, (start, _) in enumerate(places) if start >= self._found_at), 0)
+        at = (at + step) % len(places)
+        self._found_at, end = places[at]
+        self.selection = Selection(location(self.text, self._found_at), location(self.text, end))
+        self.scroll_cursor_visible()
+        return f"{at + 1} of {len(places)}"
+
+    def end_find(self) -> None:
+        self.focus()

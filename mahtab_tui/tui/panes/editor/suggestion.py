@@ -42,7 +42,7 @@ class InlineSuggester:
     def ask(self, *, at_once: bool) -> None:
         """Request a suggestion if the cursor is at the end of the text. at_once: without a pause."""
         self._requested += 1
-        if self._area.text.strip() and self._at_end:
+        if self._area.text.strip() and self._area.selection.is_empty and self._area.cursor_at_end_of_text:
             self._thread.ask(SuggestionRequest(self._requested, self._area.whole_text, self._area.python), at_once=at_once)
 
     def forget(self) -> None:
@@ -56,10 +56,6 @@ class InlineSuggester:
             return False
         self._area.insert(self._area.suggestion)
         return True
-
-    @property
-    def _at_end(self) -> bool:
-        return self._area.selection.is_empty and self._area.cursor_at_end_of_text
 
     def _ask_model(self, request: SuggestionRequest) -> None:
         """Serve a request, on the thread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -19,9 +20,9 @@ from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.calls.field import Field
 from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.node_actions import NODE_MENU, CallSelection, NodeActions
-from mahtab_tui.tui.panes.search_tree.call_finder import CallFinder
 from mahtab_tui.tui.panes.search_tree.search_rows import SearchRows, look_of
 from mahtab_tui.tui.panes.search_tree.tree_lines import TreeLines
+from mahtab_tui.tui.patterns import Pattern
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
@@ -42,6 +43,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         Binding("ctrl+f", "find", "Find", show=False),
     ]
 
+    head = 1
     searched: var[bool] = var(False)
     """Whether there is a search to show; the screen watches it."""
 
@@ -53,7 +55,8 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         super().__init__(self._rows, id=id)
         self.control = control
         self._clock = clock
-        self.finder = CallFinder(self.trees, self._reveal, self.focus)
+        self._found: SearchNode | None = None
+        """The call that was found last."""
         self._looks: list[tuple[object, ...]] = []
         """The visible lines as they were drawn, from `look_of`."""
         self._ticking: Timer | None = None
@@ -85,14 +88,11 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self.refresh_line(self.scroll_offset.y)
 
     def _draw_changed(self) -> None:
-        """Draw the visible lines whose looks have changed."""
         top, marked = self.scroll_offset.y, self._rows.marked
         looks = [look_of(line, marked) for line in self._view.lines[top : top + self.page]]
-        for y, look in enumerate(looks):
-            if y >= len(self._looks) or look != self._looks[y]:
+        for y, (before, now) in enumerate(zip_longest(self._looks, looks)):
+            if before != now:
                 self.refresh_line(top + y + self.head)
-        for y in range(len(looks), len(self._looks)):
-            self.refresh_line(top + y + self.head)
         self._looks = looks
 
     # Lines and cursor
@@ -164,10 +164,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     # Drawing
 
-    @property
-    def head(self) -> int:
-        return 1
-
     def head_row(self, y: int) -> Row:
         return self._rows.title(len(self.trees))
 
@@ -216,7 +212,6 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
             self._open(chosen)
 
     def _open(self, chosen: CallSelection, at: int | None = None) -> None:
-        """Open the screen of a call."""
         from mahtab_tui.tui.screens.node import NodeScreen
 
         self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
@@ -248,8 +243,33 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         for row in self.screen.query("#recursion-find").results(FindRow):
             row.open()
 
+    # Searching: the methods of `Findable`. Calls are found by query and answer, even collapsed ones, in the order in which they started.
+
+    def begin_find(self) -> str:
+        self._found = None
+        return ""
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        if not words:
+            return ""
+        nodes = [(tree, node) for tree in self.trees for node in list(tree.nodes.values())]
+        texts = (text for _, node in nodes for text in (node.query, node.answer))
+        matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
+        found = [each for each, in_query, in_answer in zip(nodes, matches, matches, strict=True) if in_query or in_answer]
+        if not found:
+            return "nothing found"
+        at = next((place + step for place, (_, node) in enumerate(found) if node is self._found), 0) % len(found)
+        tree, self._found = found[at]
+        self._reveal(tree, self._found)
+        return f"{at + 1:,} of {len(found):,}"
+
+    def end_find(self) -> None:
+        self.focus()
+
+    # The cursor
+
     def action_follow(self) -> None:
-        self._view.follow(not self._view.following)
+        self._view.toggle_follow()
         self._show_cursor()
 
     def action_move(self, step: int) -> None:

@@ -82,7 +82,6 @@ class TreeLines:
         self._go(sorted(self._found.values(), key=lambda place: abs(place - wanted)))
 
     def go_above(self) -> None:
-        """Go to the parent of the chosen line."""
         line = self.line
         if line is None:
             return
@@ -93,10 +92,10 @@ class TreeLines:
             self.following = False
             self._cursor = group if group in self._found else self._shown((line.tree.id, parent.id))
 
-    def follow(self, following: bool) -> None:
+    def toggle_follow(self) -> None:
         """Keep the cursor on the newest node, or stop doing so."""
-        self.following = following
-        if following:
+        self.following = not self.following
+        if self.following:
             self._cursor = self._newest()
 
     @property
