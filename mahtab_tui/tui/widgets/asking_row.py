@@ -62,7 +62,6 @@ class AskingRow(Widget, Generic[R]):
 
     def show(self, record: R) -> None:
         """Prepare the row for a question."""
-        raise NotImplementedError
 
     def tell(self) -> None:
         """Show what is asked, and how to answer."""

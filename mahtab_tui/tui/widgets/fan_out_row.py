@@ -51,9 +51,6 @@ class FanOutRow(AskingRow[SearchFanOut]):
                     if (asked.tree, asked.node) == (record.tree, record.node):
                         self.forget(request)
 
-    def show(self, record: SearchFanOut) -> None:
-        """Do nothing: the chips do not change."""
-
     def tell(self) -> None:
         parts = [("A search wants to make ", "$foreground"), (estimate(self._requests[self._shown]), "bold $moon")]
         if way := self._way_here():

@@ -41,8 +41,7 @@ class QueueRow(Widget, can_focus=True):
         item_id: int
 
     def fold(self, records: Sequence[Record]) -> None:
-        last = next((record for record in reversed(records) if isinstance(record, Queue)), None)
-        if last is not None:
+        if (last := next((record for record in reversed(records) if isinstance(record, Queue)), None)) is not None:
             self.items = last.items
 
     def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:

@@ -36,8 +36,7 @@ def pasted_python(text: str, *, into_empty: bool) -> str:
 
 
 def _without_prompt(line: str) -> str:
-    prompt = _PROMPT.match(line)
-    if prompt:
+    if prompt := _PROMPT.match(line):
         return line[prompt.end() :]
     return f"# {line}" if line.strip() else ""
 

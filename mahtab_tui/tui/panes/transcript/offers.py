@@ -51,21 +51,17 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 """For commands that do not apply to every entry: whether one applies."""
 
 
-_OF_CELLS = ("entry-undo", "entry-branch")
-"""Offered where the entry's cells can be undone."""
-
-
 def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str]) -> list[PaneCommand]:
     """Return the rows of an entry's menu.
 
     pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone. blocks: the code blocks of the last answer.
     """
-    left_out = {id for id, offered in (("entry-pinned", pinned), *((id, undoable) for id in _OF_CELLS)) if not offered}
+    offered = {"entry-pinned": pinned, "entry-undo": undoable, "entry-branch": undoable}
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS
         if (command.menu or command.id in _FITS or command.id == "entry-undo")
-        and command.id not in left_out
+        and offered.get(command.id, True)
         and (command.id not in _FITS or _FITS[command.id](entry))
     ]
     return commands + [

@@ -25,13 +25,11 @@ def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Ro
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
         right = [(_LABELS[entry.left_out or "undone"], palette.muted), *([("  ", palette.muted)] if right else []), *right]
-    picture = row.picture and (replace(row.picture[0], faded=_colour(palette)), row.picture[1])
+    picture, ground = row.picture, palette.surface.bgcolor
+    if picture is not None:
+        behind = ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
+        picture = replace(picture[0], faded=behind), picture[1]
     return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture)
-
-
-def _colour(palette: Palette) -> tuple[int, int, int]:
-    ground = palette.surface.bgcolor
-    return ground.get_truecolor(foreground=False) if ground else (0, 0, 0)
 
 
 COLLAPSED = 3
