@@ -8,23 +8,19 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
-from textual.content import Content
-from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import AssistantChat, AssistantChatStream, Kernel, Namespace, Record, UserReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.splitter import AnswerSplitter
-from mahtab_tui.search.control import NoControl
-from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.drain import RATE
+from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.commands.replay import SESSION_COMMANDS
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.player import PACES, Player
-from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.player_app import PlayerApp
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.widgets.find_row import FindRow
 
@@ -67,30 +63,15 @@ def emptied_at_the_end(records: Sequence[Record]) -> Record | None:
     return None
 
 
-class SessionReplayApp(TerminalApp[int]):
+class SessionReplayApp(PlayerApp):
     """Shows transcript, namespace and searches of a session, at a pace that the user changes."""
 
-    TITLE = "mahtab"
-    ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012  (as Textual types it)
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause", priority=True, id="replay-pause"),
-        Binding("right", "step", "Step", priority=True, id="replay-step"),
-        Binding("plus,equals_sign", "pace(1)", "Faster", priority=True, id="replay-faster", key_display="+"),
-        Binding("minus", "pace(-1)", "Slower", priority=True, id="replay-slower", key_display="-"),
-        Binding("greater_than_sign", "finish", "To the end", priority=True, id="replay-finish", key_display=">"),
-        Binding("t", "take_over", "Take over", priority=True, id="replay-take-over"),
-        Binding("f10", "dark_light", "Dark / light", show=False, priority=True, id="dark-light"),
-        Binding("ctrl+q", "quit", "Leave", priority=True, id="quit"),
-        Binding("q", "quit", "Leave", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SESSION_COMMANDS)]
 
     def __init__(self, title: str, records: Sequence[Record], *, speed: float = 1.0, theme: str = "", keymap: dict[str, str] | None = None) -> None:
         """speed: how many times faster than the session was; the nearest of `PACES` is used."""
-        styles = resource_folder("styles")
-        names = ("app.tcss", "dialogs.tcss", "node.tcss", "panes.tcss", "replay.tcss", "transcript.tcss")
-        super().__init__(css_path=[styles / name for name in names], theme=theme)
-        self.player = Player(events(records))
+        super().__init__(Player(events(records)), ("replay.tcss", "transcript.tcss"), theme=theme, keymap=keymap)
         self.player.pace = min(PACES, key=lambda pace: abs(math.log(pace / speed)))
         self.shown = 0
         """How many records of the session are shown."""
@@ -99,38 +80,30 @@ class SessionReplayApp(TerminalApp[int]):
         self._emptied = emptied_at_the_end(records)
         self._title = plain(one_line(title))
         self._count = len(records)
-        self._keymap_given = keymap or {}
-        self._head = Static(id="replay-head", markup=False)
-        self._state = ""
+        self._line = ""
         self._transcript = TranscriptView(id="transcript", watched=True)
         self._namespace = NamespacePane(id="namespace")
-        control = NoControl(self._say, "This is a recording and cannot be changed.")
-        self._searches = SearchTreePane(control, lambda: self.player.now, id="recursion")
 
     def compose(self) -> ComposeResult:
-        yield self._head
+        yield self.head
         with Container(id="replay-body"):
             yield self._transcript
             with Vertical(id="replay-side"):
                 yield self._namespace
-                yield self._searches
-                yield FindRow(self._searches, id="recursion-find")
+                yield self.searches
+                yield FindRow(self.searches, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.set_keymap(self._keymap_given)
-        self._searches.display = False
+        self.searches.display = False
         self._transcript.focus()
-        self.set_interval(RATE, self._look)
 
-    def _look(self) -> None:
-        """Show the records that are due."""
+    def look(self) -> None:
         self._show(self.player.take(_AT_ONCE))
-        state = "ended" if self.player.ended else "paused" if self.player.paused else f"{self.player.pace:g} x"
-        line = f"{state} · {self.shown:,} of {self._count:,} records"
-        if line != self._state:
-            self._state = line
-            self._head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {line}  ", "$model"), (self._title, "$muted")))
+        line = f"{self.state} · {self.shown:,} of {self._count:,} records"
+        if line != self._line:
+            self._line = line
+            self.show_head((f"  {line}  ", "$model"), (self._title, "$muted"))
 
     def _show(self, records: Sequence[Record]) -> None:
         if not records:
@@ -139,27 +112,21 @@ class SessionReplayApp(TerminalApp[int]):
         self.shown += sum(record.tag not in tags.STREAMS for record in records)
         self._transcript.fold([record.changed(time=now) for record in records])
         self._namespace.fold([record for record in records if record is not self._emptied])
-        self._searches.fold(records)
-        if self._searches.searched and not self._searches.display:
-            self._searches.display = True
+        self.searches.fold(records)
+        if self.searches.searched and not self.searches.display:
+            self.searches.display = True
         if self.player.ended:
             running = list(self._transcript.viewport.transcript.running)
             self._transcript.fold([UserReplOut(cell=cell, cut=True, time=now) for cell in running])
-            self._searches.end()
+            self.searches.end()
 
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys of the player are others' while the user types or a dialog asks, and the search tree has its own arrows."""
-        of_player = action in ("pause", "pace", "finish", "step", "take_over")
-        if of_player and (isinstance(self.focused, Input | TextArea) or getattr(self.screen, "asks", False)):
-            return False
-        if action == "step" and (self.focused is self._searches or len(self.screen_stack) > 1):
+        """The search tree has its own arrows."""
+        if action == "step" and (self.focused is self.searches or len(self.screen_stack) > 1):
             return False
         return super().check_action(action, parameters)
-
-    def action_pause(self) -> None:
-        self.player.paused = not self.player.paused
 
     def action_step(self) -> None:
         """Show the next record of the session, and pause."""
@@ -167,13 +134,7 @@ class SessionReplayApp(TerminalApp[int]):
         while self.shown == shown and not self.player.ended:
             self.player.step()
             self._show(self.player.take(1))
-        self._look()
-
-    def action_pace(self, step: int) -> None:
-        self.player.change_pace(step)
-
-    def action_finish(self) -> None:
-        self.player.finish()
+        self.look()
 
     def action_take_over(self) -> None:
         from mahtab_tui.tui.screens.confirm import Confirm
@@ -187,6 +148,3 @@ class SessionReplayApp(TerminalApp[int]):
 
         question = f"Begin a new session with the {self.shown:,} records that are shown, and go on with it?"
         self.push_screen(Confirm(question, yes="Take over", no="Go on watching"), chosen)
-
-    def _say(self, text: str) -> None:
-        self.notify(text, markup=False, timeout=4)

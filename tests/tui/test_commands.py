@@ -30,6 +30,15 @@ async def help_text(pilot: Pilot[int]) -> str:
     return str(pilot.app.screen.query_one("#help-rows", Static).content)
 
 
+async def test_f1_shows_the_keys_of_the_list_of_sessions_over_it(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        app.action_command("sessions")
+        await until(pilot, lambda: bool(app.screen.query(".listing")))
+        assert (await help_text(pilot)).startswith("Sessions\n")
+
+
 def palette_rows(pilot: Pilot[int]) -> list[str]:
     if not isinstance(pilot.app.screen, CommandPalette):
         return []

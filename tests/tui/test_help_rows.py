@@ -17,7 +17,7 @@ from tests.tui.editor_app import until
 
 @pytest.mark.parametrize("width", [50, 74, 120])
 def test_no_row_is_wider_than_its_room(width: int) -> None:
-    rows = HelpScreen(COMMANDS, {})._keys("", width).plain.split("\n")
+    rows = HelpScreen(help_rows(COMMANDS, {}))._keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
 
 

@@ -12,6 +12,7 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.replay_app import ReplayApp
 from mahtab_tui.tui.screens.edit_query import EditQuery
+from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.node import NodeScreen
 from tests.tui.editor_app import until
 from tests.tui.search_story import done, running
@@ -80,6 +81,18 @@ async def test_it_pauses_where_a_call_is_open_and_while_a_dialog_asks_its_keys_a
         await pilot.press("space", "+")
         assert app.screen.query_one(CodeArea).text == "why +"
         assert (app.player.paused, app.player.pace) == (True, 2.0)
+
+
+async def test_f1_shows_its_keys_also_over_an_open_call() -> None:
+    app = ReplayApp(at_once(done()))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: "ended" in head(app))
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen) and bool(app.screen.query("#help-rows")))
+        rows = app.screen.query_one("#help-rows", Static)
+        await until(pilot, lambda: str(rows.content).startswith("Replay\n"))
 
 
 async def test_an_empty_recording_says_so() -> None:

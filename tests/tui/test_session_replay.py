@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, Static
+from textual.widgets._footer import FooterKey
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import AssistantChat, AssistantChatStream, Record
@@ -17,6 +18,7 @@ from mahtab_tui.tui.panes.transcript.fold import Transcript
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.session_replay import LONGEST_WAIT, SessionReplayApp, events
 from tests.hostile import HOSTILE
 from tests.records import made
@@ -158,6 +160,38 @@ async def test_keys_that_need_a_kernel_are_not_offered() -> None:
         offered = {active.binding.description for active in app.screen.active_bindings.values()}
         assert {"Filter", "Pause", "Step", "Take over"} <= offered
         assert not offered & {"Look inside", "Rename", "Private", "Delete", "Copy name"}
+
+
+async def test_the_keys_at_the_bottom_have_room_and_stand_in_one_order() -> None:
+    app = SessionReplayApp("A title", stored(*story(), *done()))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(">")
+        await until(pilot, lambda: "ended" in head(app))
+        for pane, own in ((TranscriptView, []), (NamespacePane, ["^f"]), (SearchTreePane, ["⏎"])):
+            app.query_one(pane).focus()
+            step = [] if pane is SearchTreePane else ["→"]
+            wanted = [*own, "space", *step, "-", "+", ">", "t", "^q"]
+            await until(pilot, lambda wanted=wanted: [key.key_display for key in app.query(FooterKey)] == wanted)  # type: ignore[misc]
+            await pilot.pause()
+            assert max(key.region.right for key in app.query(FooterKey)) <= 80
+
+
+async def test_f1_shows_its_keys_first_with_those_of_the_user() -> None:
+    app = SessionReplayApp("A title", session(), keymap={"replay-pause": "p"})
+    async with app.run_test(size=(120, 35)) as pilot:
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen) and bool(app.screen.query("#help-rows")))
+        rows = app.screen.query_one("#help-rows", Static)
+        await until(pilot, lambda: str(rows.content).startswith("Replay\n  p                  Pause: "))
+        assert "Take over" in str(rows.content)
+        assert "Namespace\n" in str(rows.content)
+        assert "Editor" not in str(rows.content)
+        paused = app.player.paused
+        await pilot.press("p", "t", "space")
+        assert app.screen.query_one(Input).value == "pt "
+        await pilot.press("f1")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        assert app.player.paused == paused
 
 
 async def test_keys_of_a_pane_that_has_no_room_do_nothing() -> None:

@@ -22,6 +22,7 @@ from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.texts import text_of
 from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.sessions.preview import Reading
 from mahtab_tui.tui.screens.sessions.screen import SessionsScreen
@@ -257,6 +258,19 @@ async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> Non
         copied = [record for _, record in load_records(database(), answers[0]).records]
         assert [record.tag for record in copied] == ["user-repl-in", "user-repl-out", "branch"]
         assert copied[-1].text == "This session is a copy of 3c3c3c3c, before question 1."
+
+
+async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, answers = await opened(pilot)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows")))
+        rows = pilot.app.screen.query_one("#help-rows", Static)
+        await until(pilot, lambda: str(rows.content).startswith("Sessions\n  enter "))
+        assert str(rows.content).index("f2, f5, f6, f8") < str(rows.content).index("Editor")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert answers == []
 
 
 async def test_without_sessions_that_is_said() -> None:

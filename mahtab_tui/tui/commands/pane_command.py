@@ -25,11 +25,8 @@ class PaneCommand(NamedTuple):
     """Whether its key acts only in the menu of an entry or a call, because letters elsewhere go to the editor."""
     confirm: bool = False
     """Whether its key in the menu only selects it, and Enter runs it."""
-
-    @property
-    def priority(self) -> bool:
-        """Always False: the focused widget gets the key first."""
-        return False
+    priority: bool = False
+    """Whether it gets its key before the focused widget."""
 
     @property
     def bound(self) -> bool:

@@ -49,5 +49,10 @@ PANE_KEYS: tuple[KeyHelp, ...] = (
     KeyHelp("letters", "From any pane, typing goes to the editor", "Panes"),
     KeyHelp("pageup, pagedown, home, end", "Scroll", "Transcript"),
     KeyHelp("enter, f4, ctrl+t, tab", "Load or unload the skill; open it in $EDITOR; create one from a template; go to its text", "Skills"),
+    KeyHelp("enter", "Leave this session for the one at the cursor, and go on with it", "Sessions"),
+    KeyHelp("f2, f5, f6, f8", "Change its title; copy it; export it to a file; delete it, after a question", "Sessions"),
+    KeyHelp("ctrl+t", "List the sessions of this folder, or of all", "Sessions"),
+    KeyHelp("tab", "Go to its text, whose entries the arrows mark; F5 copies what was before the marked one", "Sessions"),
+    KeyHelp("q, f10", "Leave; switch between the dark and the light theme", "Replay"),
     KeyHelp("enter, tab, ctrl+r", "Change the setting; choose your file or the project's; remove it from the file", "Settings"),
 )

@@ -39,10 +39,10 @@ def palette(work: Workspace) -> None:
 @slash_command("help", "Help", "Show every key and the manual", "Screen", slash="help", argument="TOPIC", keys="f1", footer=True)
 def help(work: Workspace, topic: str) -> None:
     from mahtab_tui.manual.pages import NoTopic, page
-    from mahtab_tui.tui.screens.help import KEYS, HelpScreen
+    from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
 
     try:
-        work.app.push_screen(HelpScreen(work.commands, work.settings.keymap, page(topic or KEYS).topic))
+        work.app.push_screen(HelpScreen(help_rows(work.commands, work.settings.keymap), page(topic or KEYS).topic))
     except NoTopic as error:
         work.refuse(str(error), f"/help {topic}")
 

@@ -45,8 +45,12 @@ class DocumentedCommand(BindableCommand, Protocol):
     def argument(self) -> str: ...
 
 
-def help_rows(commands: Sequence[DocumentedCommand], keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """List group, keys and help of all commands and of the panes' keys, with the user's own keys; the editor's group first."""
+HelpRow = tuple[str, str, str]
+"""Group, keys and help."""
+
+
+def help_rows(commands: Sequence[DocumentedCommand], keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
+    """List all commands and the panes' keys, with the user's own keys. first: the group that stands first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:
         slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
@@ -56,7 +60,7 @@ def help_rows(commands: Sequence[DocumentedCommand], keymap: Mapping[str, str]) 
         keys = keymap.get(each.id, each.keys)
         rows.append((each.group, _keys_shown(f"enter,{keys}" if each.menu else keys), f"{each.title}: {each.help}"))
     rows += [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group != "Editor"]
-    groups = list(dict.fromkeys(group for group, _, _ in rows))
+    groups = [first, *dict.fromkeys(group for group, _, _ in rows)]
     return sorted(rows, key=lambda row: groups.index(row[0]))
 
 
@@ -82,10 +86,10 @@ class HelpScreen(Dialog[None]):
         ("pageup", "scroll(-1)", "Page up"),
     ]
 
-    def __init__(self, commands: Sequence[DocumentedCommand], keymap: Mapping[str, str], topic: str = KEYS) -> None:
-        """topic: the one that is shown first."""
+    def __init__(self, rows: Sequence[HelpRow], topic: str = KEYS) -> None:
+        """rows: the keys. topic: the one that is shown first."""
         super().__init__()
-        self._rows = help_rows(commands, keymap)
+        self._rows = rows
         self._topic = topic
 
     def compose(self) -> ComposeResult:

@@ -97,6 +97,7 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Leave"),
+        ("f1", "help", "Keys"),
         ("f2", "rename", "Rename"),
         ("f5", "fork", "Copy"),
         ("f6", "export", "Export"),
@@ -251,6 +252,12 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self._all, self._early = not self._all, None
         self.listing.count("looking…")
         self._finder.ask(self._question, at_once=True)
+
+    def action_help(self) -> None:
+        from mahtab_tui.tui.commands.registry import COMMANDS
+        from mahtab_tui.tui.screens.help import HelpScreen, help_rows
+
+        self.app.push_screen(HelpScreen(help_rows(COMMANDS, self.app._keymap, first="Sessions")))
 
     def action_take(self) -> None:
         self.take()
