@@ -26,7 +26,7 @@ from mahtab_tui.tui.screens.inspector import picture_view
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
 from mahtab_tui.tui.screens.output.pictures import DisplayedPicture
-from mahtab_tui.tui.screens.output.saving import written
+from mahtab_tui.tui.screens.output.screen import written
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.records import made
 from tests.tui.editor_app import until

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.store.branches import BranchRow
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 
-class BranchesScreen(Dialog[str | None], ListingSource[BranchRow]):
+class BranchesScreen(ListScreen[str | None, BranchRow]):
     """Returns the id of a session, or None after Escape."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, present: str, family: Callable[[], Sequence[BranchRow]]) -> None:
         """present: the session that is open. family: returns all sessions; waits, and may raise `KernelError`."""
@@ -29,28 +22,18 @@ class BranchesScreen(Dialog[str | None], ListingSource[BranchRow]):
         self.listing = Listing(self, "Branches", "Enter switches · /branch makes one · Esc closes")
         self._present = present
         self._family = family
+        self._fetcher = Fetcher(self)
         self._rows: Sequence[BranchRow] = ()
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.listing.count("looking…")
-        threading.Thread(target=self._look, name="branches", daemon=True).start()
+        self._fetcher.ask("branches", self._family, self._show, lambda problem: self._show((), problem))
 
-    def _look(self) -> None:
-        try:
-            found = self._family()
-        except KernelError as error:
-            self.call_later(self._show, (), str(error))
-        else:
-            self.call_later(self._show, found, "" if len(found) > 1 else "There is no branch yet. /branch 3 makes one that begins before cell 3.")
-
-    def _show(self, found: Sequence[BranchRow], said: str) -> None:
+    def _show(self, found: Sequence[BranchRow], problem: str = "") -> None:
         self._rows = found
         self.listing.count("")
         self.listing.fill(max((place for place, row in enumerate(found) if row.session.id == self._present), default=0))
-        self.listing.say(said)
+        self.listing.say(problem or ("" if len(found) > 1 else "There is no branch yet. /branch 3 makes one that begins before cell 3."))
 
     def rows(self, typed: str) -> Sequence[BranchRow]:
         words = typed.lower().split()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -15,8 +14,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 PAUSE = 0.05
 """Seconds without a key after which a search begins, so that fast typing causes one search only."""
@@ -28,10 +26,10 @@ class SearchableHistory(Protocol):
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]: ...
 
 
-class HistorySearch(Dialog[HistoryEntry | None], ListingSource[HistoryEntry]):
+class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
     """Returns the chosen entry, or None after Escape."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave"), ("ctrl+r", "previous", "Up")]
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "previous", "Up")]
 
     def __init__(self, history: SearchableHistory) -> None:
         super().__init__()
@@ -44,9 +42,6 @@ class HistorySearch(Dialog[HistoryEntry | None], ListingSource[HistoryEntry]):
         self._found: list[HistoryEntry] = []
         self._found_for: str | None = None
         """The query that the shown entries match."""
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self._search()

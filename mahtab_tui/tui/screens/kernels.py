@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 _NAME = 34
 """Columns of a kernel's name."""
@@ -28,10 +25,8 @@ class KernelChoice(NamedTuple):
     about: str
 
 
-class KernelPicker(Dialog[KernelChoice | None], ListingSource[KernelChoice]):
+class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     """Returns a kernel, or None after Escape. Any address can be typed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
         """present: the kernel of now. find: returns the others; waits."""
@@ -40,9 +35,6 @@ class KernelPicker(Dialog[KernelChoice | None], ListingSource[KernelChoice]):
         self._present = present
         self._find = find
         self._found: Sequence[KernelChoice] = (present,)
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.listing.count("looking…")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
+from textual.screen import ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -24,10 +25,15 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 Row = TypeVar("Row")
 
 
-class ListingSource(Generic[Row]):
-    """What a screen says about the rows of its listing."""
+class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
+    """A screen with a listing, and what it says about the rows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     listing: Listing[Row]
+
+    def compose(self) -> ComposeResult:
+        yield self.listing
 
     def rows(self, typed: str) -> Sequence[Row]:
         """The rows that match what was typed."""
@@ -53,6 +59,9 @@ class ListingSource(Generic[Row]):
         """Act on the row at the cursor; called by Enter and by a click."""
         raise NotImplementedError
 
+    def action_take(self) -> None:
+        self.take()
+
 
 @removable
 class Listing(Vertical, Generic[Row]):
@@ -67,7 +76,7 @@ class Listing(Vertical, Generic[Row]):
 
     def __init__(
         self,
-        source: ListingSource[Row],
+        source: ListScreen[Any, Row],
         title: str,
         hint: str,
         placeholder: str = "type to filter",
@@ -177,19 +186,14 @@ class Listing(Vertical, Generic[Row]):
             self._options.highlighted = self._places[place]
 
 
-class ChooseOne(Dialog[str | None], ListingSource[str]):
+class ChooseOne(ListScreen[str | None, str]):
     """Returns one of a few values, or None after Escape."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, title: str, values: Sequence[str], present: str) -> None:
         super().__init__()
         self.listing = Listing(self, title, "Enter chooses · ↑ ↓ move · Esc cancels")
         self._values = values
         self._present = present
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.listing.fill, self._values.index(self._present) if self._present in self._values else 0)

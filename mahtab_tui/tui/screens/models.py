@@ -6,27 +6,22 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import work
-from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.available import ModelChoice, found_models, ollama_address, ollama_models, problem_of
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 _NAME = 26
 """Columns of a model's name."""
 
 
-class ModelPicker(Dialog[str | None], ListingSource[ModelChoice]):
+class ModelPicker(ListScreen[str | None, ModelChoice]):
     """Returns the name of a model, or None after Escape. Any name can be typed."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     @dataclass
     class ModelsFound(Message):
@@ -46,9 +41,6 @@ class ModelPicker(Dialog[str | None], ListingSource[ModelChoice]):
         self._used = used
         self._access = access
         self._models: list[ModelChoice] = []
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.listing.count("looking…")

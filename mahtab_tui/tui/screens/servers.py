@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -16,8 +15,7 @@ from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.servers.servers import Servers
 from mahtab_tui.servers.state import ServerError, ServerState
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
 _LOOK_AGAIN = 0.3
@@ -28,12 +26,11 @@ _MARKS = {"not started": ("○ ", "$muted"), "starting": ("◌ ", "$moon"), "run
 _NONE = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the project's .mcp.json names them: /help mcp."
 
 
-class ServersScreen(Dialog[None], ListingSource[ServerState]):
+class ServersScreen(ListScreen[None, ServerState]):
     """Enter shows what the server at the cursor has written; Ctrl+R starts it, or starts it again."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
         ("ctrl+r", "restart", "Start"),
         ("enter", "take", "Messages"),  # while the tools have the focus
     ]
@@ -49,9 +46,6 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
         self.listing = Listing(self, "MCP servers", hint, "type to filter servers and tools", beside=VerticalScroll(self._tools, id="server-tools"))
         self._drawn: object = None
         """What the rows were drawn from."""
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.set_interval(_LOOK_AGAIN, self._look_again)
@@ -111,9 +105,6 @@ class ServersScreen(Dialog[None], ListingSource[ServerState]):
     def take(self) -> None:
         if (state := self.listing.chosen) is not None:
             self._show_messages(f"Messages of {state.python}", self._mask(state.messages.text) or "It has written nothing.")
-
-    def action_take(self) -> None:
-        self.take()
 
     def action_restart(self) -> None:
         state, servers = self.listing.chosen, self._servers

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
@@ -16,21 +15,17 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.commands.output import FRAMES_COMMANDS, OUTPUT_COMMANDS
+from mahtab_tui.tui.commands.output import FRAMES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor
 from mahtab_tui.tui.port import TranscriptPort
-from mahtab_tui.tui.rows.fetcher import Fetcher
-from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
 from mahtab_tui.tui.screens.inspector.text_view import TextView
 from mahtab_tui.tui.screens.inspector.tree_view import TreeView
 from mahtab_tui.tui.screens.inspector.view import Subject
-from mahtab_tui.tui.screens.inspector.viewer import Viewer
 from mahtab_tui.tui.screens.output.code import Code, cell_of, code_of, is_file
 from mahtab_tui.tui.screens.output.frame_list import FrameList
-from mahtab_tui.tui.screens.output.saving import no_subject, save
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.screens.output.screen import OutputScreen, no_subject
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_app import TerminalApp
@@ -48,11 +43,10 @@ def _variables_of(look: Look, path: Path) -> Subject:
     return Subject(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
 
 
-class FramesScreen(Dialog[None]):
+class FramesScreen(OutputScreen):
     """Shows the exception, the frames, the source of the chosen frame, and its variables."""
 
-    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(OUTPUT_COMMANDS), *bindings(FRAMES_COMMANDS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FRAMES_COMMANDS)]
 
     def __init__(
         self,
@@ -65,15 +59,11 @@ class FramesScreen(Dialog[None]):
         folder: pathlib.Path,
         port: TranscriptPort,
     ) -> None:
-        """at: the frame that is chosen first. code: gets the code of a cell. folder: for a saved file whose name has none."""
-        super().__init__()
-        self.viewer = Viewer(id="output-body")
-        self._fetcher = Fetcher(self)
-        self._folder = folder
+        """at: the frame that is chosen first. code: gets the code of a cell."""
+        super().__init__(look, folder)
         self._cell = cell
         self._code_of = code
         self._port = port
-        self._look = look
         self._code = Code("", None)
         self._exception = exception
         self._all = frames
@@ -81,11 +71,6 @@ class FramesScreen(Dialog[None]):
         self._variables = TreeView(_variables_of(look, variables_path(cell, frames, at)), "variables")
         self._variables.add_class("frame-variables")
         self.viewer.view = self._source = TextView(no_subject(look, "source"), LocalText(""))
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="output-title", markup=False)
-        yield self.viewer
-        yield KeyLine()
 
     def on_mount(self) -> None:
         self.call_later(self._begin)
@@ -99,9 +84,9 @@ class FramesScreen(Dialog[None]):
     @on(FrameList.FrameChanged)
     def _read(self) -> None:
         frame = self._frames.frame
-        self.query_one("#output-title", Static).update(f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}")
-        self._variables.show(_variables_of(self._look, variables_path(self._cell, self._all, self._frames.at)))
-        self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._show, self._show_problem)
+        self.set_title(f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}")
+        self._variables.show(_variables_of(self.look, variables_path(self._cell, self._all, self._frames.at)))
+        self.fetcher.ask("code", lambda: code_of(frame, self._code_of), self._show, self._show_problem)
 
     def _show(self, code: Code, problem: str = "") -> None:
         self._code = code
@@ -120,14 +105,14 @@ class FramesScreen(Dialog[None]):
             frame = self._frames.frame
             number = cell_of(frame)
             name = os.path.basename(one_line(frame.file)) if number is None else f"cell-{number}.py"
-            save(self.viewer, self._fetcher, self._folder, name, self._code.text.encode("utf-8", "replace"))
+            self.save(name, self._code.text.encode("utf-8", "replace"))
 
     def action_back(self) -> None:
         """Close the input line; else go from the source or the variables to the frames; else leave."""
         if self._source.has_focus or self._variables.has_focus:
             self._frames.focus()
-        elif not self.viewer.close_line():
-            self.dismiss(None)
+        else:
+            super().action_back()
 
     def action_source(self) -> None:
         self._source.focus()

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -34,8 +33,7 @@ from mahtab_tui.store.resume import NoSession, database, remove_session
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.rows.newest import NewestOnly
 from mahtab_tui.tui.screens.confirm import Confirm
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.sessions.preview import Preview
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -91,12 +89,11 @@ def sessions_screen(session: Session) -> SessionsScreen:
         return SessionsScreen(database(), "", project, may_leave="This session is not saved, so leave it first:", told=session.secrets.told)
 
 
-class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
+class SessionsScreen(ListScreen[str | None, Hit]):
     """Returns the id of the session to go to, or None after Escape."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
         ("f1", "help", "Keys"),
         ("f2", "rename", "Rename"),
         ("f5", "fork", "Copy"),
@@ -130,9 +127,6 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         self._reader = NewestOnly(self._read, "session-preview", _PAUSE)
         self._shown: tuple[str, str] = "", ""
         """The session in the preview, and the words that are marked in it."""
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.listing.count("looking…")
@@ -258,9 +252,6 @@ class SessionsScreen(Dialog[str | None], ListingSource[Hit]):
         from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 
         self.app.push_screen(HelpScreen(help_rows(COMMANDS, self.app._keymap, first="Sessions")))
-
-    def action_take(self) -> None:
-        self.take()
 
     def take(self) -> None:
         if (hit := self._chosen(self.take)) is None:

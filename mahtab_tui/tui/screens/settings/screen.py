@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.notifications import SeverityLevel
@@ -17,8 +16,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
 from mahtab_tui.settings.sources import ValueOrigin, project_folder
 from mahtab_tui.settings.values import NOT_SET, SettingEntry, choices, entries, is_secret
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListingSource
+from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.checks import is_model, themes
 from mahtab_tui.tui.screens.settings.edit import EditSetting
@@ -30,14 +28,10 @@ _KEY, _VALUE, _PLACE = 20, 44, 16
 """Columns of the key, of the value at most, and of the source."""
 
 
-class SettingsScreen(Dialog[None], ListingSource[SettingEntry]):
+class SettingsScreen(ListScreen[None, SettingEntry]):
     """Enter changes the setting at the cursor; Escape leaves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
-        ("tab", "other_file", "Other file"),
-        ("ctrl+r", "unset", "Remove from the file"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("tab", "other_file", "Other file"), ("ctrl+r", "unset", "Remove from the file")]
 
     def __init__(
         self,
@@ -64,9 +58,6 @@ class SettingsScreen(Dialog[None], ListingSource[SettingEntry]):
         self._files = config_files(self._project)
         self._file = self._files[1]
         self._saving = asyncio.Lock()
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self.listing.count(self._target())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from textual import work
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -17,8 +16,7 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.knowledge.skills import SkillError, create_skill
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.listing import Listing, ListingSource
+from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import MarkdownPreview
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
@@ -41,12 +39,11 @@ class SkillRow(NamedTuple):
     broken: bool = False
 
 
-class SkillsScreen(Dialog[None], ListingSource[SkillRow]):
+class SkillsScreen(ListScreen[None, SkillRow]):
     """Enter loads the skill at the cursor into the session, or unloads it; Escape leaves."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
         ("f4,ctrl+g", "edit", "Edit"),
         ("ctrl+t", "new", "New"),
         ("enter", "take", "Load or unload"),  # while the preview has the focus
@@ -73,9 +70,6 @@ class SkillsScreen(Dialog[None], ListingSource[SkillRow]):
         """How often the user edited a file, and the number of edits that the library has read."""
         self._marked: frozenset[str] = frozenset()
         """The names of the loaded skills."""
-
-    def compose(self) -> ComposeResult:
-        yield self.listing
 
     def on_mount(self) -> None:
         self._find(0)
@@ -148,9 +142,6 @@ class SkillsScreen(Dialog[None], ListingSource[SkillRow]):
 
     def take(self) -> None:
         self._do(self._load_or_unload, self._typed, self.listing.chosen)
-
-    def action_take(self) -> None:
-        self.take()
 
     def action_edit(self) -> None:
         self._do(self._edit, self._typed, self.listing.chosen)
