@@ -10,7 +10,7 @@ from pathlib import Path
 from mahtab_tui.manual import pages
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.values import NOT_SET, choices, shown
-from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
 

@@ -18,7 +18,6 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.session import Session
-from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.attention import Attention, notification
@@ -70,11 +69,8 @@ def _command_provider() -> type[Provider]:
 class MahtabApp(TerminalApp[int]):
     """The full screen over one session."""
 
-    TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(COMMANDS)]
     COMMANDS: ClassVar = {_command_provider}
-    # Textual would bind a second command to the palette's key.
-    ENABLE_COMMAND_PALETTE = False
 
     panes: Panes
     work: Workspace
@@ -206,7 +202,8 @@ class MahtabApp(TerminalApp[int]):
             run_notebook(self, self.session, lambda notebook: notebook.run(place, message.text))
             self.panes.transcript.action_scroll_end()
         elif not message.replaces or message.replaces.startswith("place "):
-            self._submit(message.mode, message.text)
+            self.session.submit(message.mode, message.text)
+            self.panes.transcript.action_scroll_end()
         elif self.session.replace(message.replaces, message.mode, message.text):
             self.panes.transcript.action_scroll_end()
         else:
@@ -223,11 +220,6 @@ class MahtabApp(TerminalApp[int]):
             self.work.refuse(f"/{name} takes no argument.", f"/{name} {argument}")
         else:
             self.call_later(command.run, self.work, argument)
-
-    def _submit(self, mode: Mode, text: str) -> None:
-        """Submit code or a question, and scroll to the end of the transcript."""
-        self.session.submit(mode, text)
-        self.panes.transcript.action_scroll_end()
 
     @on(EditorPane.ModeChanged)
     def _mode_changed(self, message: EditorPane.ModeChanged) -> None:

@@ -32,19 +32,15 @@ def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
     """Let the user edit a text in a file with that ending, and return it. Raises `RuntimeError`."""
     command = editor_command()
     try:
-        return _edited(app, command, text, ending)
+        with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
+            path = Path(folder, f"input{ending}")
+            path.write_text(text, "utf-8")
+            code = run_suspended(app, [*command, str(path)], os.getcwd())
+            if code:
+                raise RuntimeError(f"{command[0]} ended with exit code {code}; the input was not changed.")
+            return path.read_text("utf-8", errors="replace").rstrip("\n")
     except OSError as error:
         raise RuntimeError(f"The input cannot be written to a file for {command[0]}: {error.strerror}.") from None
-
-
-def _edited(app: TerminalApp[Any], command: list[str], text: str, ending: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
-        path = Path(folder, f"input{ending}")
-        path.write_text(text, "utf-8")
-        code = run_suspended(app, [*command, str(path)], os.getcwd())
-        if code:
-            raise RuntimeError(f"{command[0]} ended with exit code {code}; the input was not changed.")
-        return path.read_text("utf-8", errors="replace").rstrip("\n")
 
 
 def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:

@@ -1,20 +1,25 @@
 """Protects the screen: only the application writes to the terminal.
 
 A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2. While the screen is up both lead to a
-pipe, whose lines become notices; the application draws through a private duplicate of the terminal.
+pipe, whose lines become notices; the application draws through a private duplicate of the terminal. Errors that end a thread are reported, too,
+instead of being printed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import termios
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
 _CHUNK = 65536
+_WRITER = "textual-output"
+"""Textual's thread that writes to the terminal."""
 
 
 class ScreenGuard:
@@ -91,3 +96,26 @@ class ScreenGuard:
         if pending.strip():
             self._on_line(pending.decode("utf-8", "replace"))
         os.close(read_end)
+
+
+@contextlib.contextmanager
+def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within the block, report each thread that an error ends; `tell` is called on that thread."""
+
+    def failed(failure: threading.ExceptHookArgs) -> None:
+        if issubclass(failure.exc_type, SystemExit):
+            return
+        name = failure.thread.name if failure.thread is not None else "unknown"
+        if name == _WRITER and isinstance(failure.exc_value, OSError) and failure.exc_value.errno == errno.EIO:
+            return  # the terminal was closed, which ends the program
+        lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
+        tell(
+            f"An error has ended the thread {name!r} of mahtab-tui. If something no longer works, leave, and come back with --continue."
+            f"\n{''.join(lines).rstrip()}"
+        )
+
+    before, threading.excepthook = threading.excepthook, failed
+    try:
+        yield
+    finally:
+        threading.excepthook = before

@@ -51,19 +51,18 @@ class Leaving:
 
     def go_to(self, session: str, *, back: str = "/branches") -> None:
         """Ask whether to leave this session for another one, which opens in its place. back: the command that lists this one then."""
-        from mahtab_tui.tui.screens.confirm import Confirm
+        from mahtab_tui.tui.screens.confirm import confirm
 
         lost = self._lost()
         losing = f" You would lose {', '.join(lost)}." if lost else ""
         going_on = " The cell that runs goes on." if self._goes_on() else ""
 
-        def chosen(sure: bool | None) -> None:
-            if sure:
-                self._app.next_session = session
-                self._exit()
+        def go() -> None:
+            self._app.next_session = session
+            self._exit()
 
         question = f"Switch to session {session}? This session is saved, and {back} comes back to it.{going_on}{losing}"
-        self._app.push_screen(Confirm(question, yes="Switch", no="Stay"), chosen)
+        confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def leave_by_code(self) -> None:
         """Leave because a cell called `exit()`: at once for the user's cell, after a question for the model's."""

@@ -13,7 +13,7 @@ from mahtab_tui.search.control import SearchControl
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands.calls import NODE_COMMANDS
+from mahtab_tui.tui.commands.in_panes import NODE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand, bindings
 
 NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)

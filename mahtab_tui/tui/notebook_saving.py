@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export.reading import CannotOpen
 from mahtab_tui.export.saving import ChangedOutside
 from mahtab_tui.settings.sources import project_folder
-from mahtab_tui.tui.screens.confirm import Confirm, MineOrTheirs
+from mahtab_tui.tui.screens.confirm import MineOrTheirs, confirm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,22 +45,17 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
         session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
         return
 
-    def sure(yes: bool | None) -> None:
-        if yes:
-            _on_thread(session, lambda: _save_copy(session, notebook, copy))
+    def save_copy() -> None:
+        notebook.save_copy(copy)
+        session.notice(f"Saved a copy as {one_line(str(copy))}.")
 
     if os.path.lexists(copy) and not os.path.isdir(copy):
-        app.push_screen(Confirm(f"{typed} is there already. Replace it?", yes="Replace", no="Keep"), sure)
+        confirm(app, f"{typed} is there already. Replace it?", lambda: _on_thread(session, save_copy), yes="Replace", no="Keep")
     else:
-        sure(True)
+        _on_thread(session, save_copy)
 
 
 CHANGED = "Another program has changed {}. Keep yours, and theirs is lost, or read theirs, and yours stays in this session only? Esc leaves both as they are."
-
-
-def _save_copy(session: Session, notebook: Notebook, copy: Path) -> None:
-    notebook.save_copy(copy)
-    session.notice(f"Saved a copy as {one_line(str(copy))}.")
 
 
 def _on_thread(session: Session, work: Callable[[], None]) -> None:

@@ -25,9 +25,8 @@ from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.ending import EndingSignals
 from mahtab_tui.tui.face import ScreenFace
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.guard import ScreenGuard, thread_failures_told
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.thread_failures import thread_failures_told
 
 if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
@@ -178,16 +177,10 @@ def watch_live(what: str | None) -> int:
     from mahtab_tui.session.shared_sessions import SharingError, session_for
     from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
-    check_terminal()
-    end_with_terminal()
-    settings = load_settings()
-    theme = settings.theme or Choices.load().theme
+    settings = _prepared()
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        file_app = WatchApp(WatchedFile(path), theme=theme)
-        with EndingSignals(file_app):
-            file_app.run()
-        return _exit_code(file_app)
+        return _shown(WatchApp(WatchedFile(path), theme=_theme(settings)))
     try:
         running = session_for(what, Path.cwd())
     except SharingError as error:
@@ -199,12 +192,8 @@ def watch_session(running: RunningSession) -> int:
     """Follow a running session until the user leaves; returns the exit code. Raises `NoTerminal`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
-    check_terminal()
-    end_with_terminal()
-    app = WatchApp(WatchedSession(running), theme=load_settings().theme or Choices.load().theme)
-    with EndingSignals(app):
-        app.run()
-    return _exit_code(app)
+    settings = _prepared()
+    return _shown(WatchApp(WatchedSession(running), theme=_theme(settings)))
 
 
 @contextlib.contextmanager
@@ -263,27 +252,35 @@ def replay_log(path: Path, speed: float | None) -> int:
     from mahtab_tui.tui.replay_app import ReplayApp
 
     opened = read_log(path)
-    check_terminal()
-    end_with_terminal()
-    settings = load_settings()
-    app = ReplayApp(replay(opened.records, speed), note=opened.note, theme=settings.theme or Choices.load().theme, keymap=settings.keymap)
-    with EndingSignals(app):
-        app.run()
-    return _exit_code(app)
+    settings = _prepared()
+    return _shown(ReplayApp(replay(opened.records, speed), note=opened.note, theme=_theme(settings), keymap=settings.keymap))
 
 
 def replay_session(source: Replayed, speed: float) -> tuple[int, str]:
     """Play a saved session; returns the exit code, and the id of the session to open then, empty for none. Raises `NoTerminal`, `StoreError`."""
     from mahtab_tui.tui.session_replay import SessionReplayApp
 
+    settings = _prepared()
+    app = SessionReplayApp(source.title, source.records, speed=speed, theme=_theme(settings), keymap=settings.keymap)
+    return _shown(app), source.take_over(app.shown) if app.takes_over else ""
+
+
+def _prepared() -> Settings:
+    """The settings, once it is certain that the screen can be shown. Raises `NoTerminal`."""
     check_terminal()
     end_with_terminal()
-    settings = load_settings()
-    theme = settings.theme or Choices.load().theme
-    app = SessionReplayApp(source.title, source.records, speed=speed, theme=theme, keymap=settings.keymap)
+    return load_settings()
+
+
+def _theme(settings: Settings) -> str:
+    return settings.theme or Choices.load().theme
+
+
+def _shown(app: TerminalApp[Any]) -> int:
+    """Show an application until the user leaves; returns the exit code."""
     with EndingSignals(app):
         app.run()
-    return _exit_code(app), source.take_over(app.shown) if app.takes_over else ""
+    return _exit_code(app)
 
 
 def _tell_of_the_past(session: Session, project: Path) -> None:

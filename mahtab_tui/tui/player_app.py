@@ -13,8 +13,8 @@ from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.search.control import NoControl
 from mahtab_tui.settings.model import resource_folder
+from mahtab_tui.tui.commands.on_screens import PLAYER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.commands.replay import PLAYER_COMMANDS
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.search_tree import SearchTreePane
 from mahtab_tui.tui.player import Player
@@ -40,8 +40,6 @@ class PlayerScreen(Screen[None]):
 class PlayerApp(TerminalApp[int]):
     """Plays records, at a pace that the user changes. It runs nothing."""
 
-    TITLE = "mahtab"
-    ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *(replace(each, group=_SPEED if each.action.startswith("pace") else None) for each in bindings(PLAYER_COMMANDS)),
         Binding("f1", "help", "Keys", show=False, priority=True, id="help"),

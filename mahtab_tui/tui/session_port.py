@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from textual.app import App
@@ -11,7 +11,8 @@ from textual.screen import Screen
 from mahtab_tui.bus.covering import MASK
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.commands.session import ask_to_undo, run_notebook
+from mahtab_tui.tui.commands.kernel import ask_to_undo
+from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -84,18 +85,17 @@ class SessionPort:
         self._session.pin(entry, pinned)
 
     def open_output(self, cell: int) -> None:
-        from mahtab_tui.tui.screens.output import PagerScreen
-
-        self._app.push_screen(
-            PagerScreen(f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell), self._session.look(), self._folder)
-        )
+        self._page(f"Output of cell {cell}", f"cell-{cell}.txt", lambda: self._session.output(cell))
 
     def open_stored_output(self, place: int) -> None:
+        if (notebook := self._session.notebook) is not None:
+            title = f"Stored output of cell {place} of the notebook"
+            self._page(title, f"notebook-cell-{place}.txt", lambda: notebook.stored_output(place))
+
+    def _page(self, title: str, file: str, fetch: Callable[[], str | None]) -> None:
         from mahtab_tui.tui.screens.output import PagerScreen
 
-        if (notebook := self._session.notebook) is not None:
-            title, fetch = f"Stored output of cell {place} of the notebook", lambda: notebook.stored_output(place)
-            self._app.push_screen(PagerScreen(title, f"notebook-cell-{place}.txt", fetch, self._session.look(), self._folder))
+        self._app.push_screen(PagerScreen(title, file, fetch, self._session.look(), self._folder))
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import PicturesScreen

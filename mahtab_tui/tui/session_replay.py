@@ -15,8 +15,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import AssistantChat, AssistantChatStream, Kernel, Namespace, Record, UserReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.splitter import AnswerSplitter
+from mahtab_tui.tui.commands.on_screens import SESSION_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.commands.replay import SESSION_COMMANDS
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.player import PACES, Player
@@ -137,14 +137,13 @@ class SessionReplayApp(PlayerApp):
         self.look()
 
     def action_take_over(self) -> None:
-        from mahtab_tui.tui.screens.confirm import Confirm
+        from mahtab_tui.tui.screens.confirm import confirm
 
         self.player.paused = True
 
-        def chosen(sure: bool | None) -> None:
-            if sure:
-                self.takes_over = True
-                self.exit(0)
+        def take() -> None:
+            self.takes_over = True
+            self.exit(0)
 
         question = f"Begin a new session with the {self.shown:,} records that are shown, and go on with it?"
-        self.push_screen(Confirm(question, yes="Take over", no="Go on watching"), chosen)
+        confirm(self, question, take, yes="Take over", no="Go on watching")

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
 from mahtab_tui.kernel.code_help import Completion, Completions
+from mahtab_tui.tui.commands.pane_command import SlashCommand
 
 _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 _BEGUN = re.compile(r"\s*(/[a-z-]*)")
-
-
-class SlashCommand(Protocol):
-    """What the editor needs to know of a command."""
-
-    @property
-    def slash(self) -> str: ...
-    @property
-    def argument(self) -> str: ...
-    @property
-    def help(self) -> str: ...
 
 
 def parse_slash(text: str) -> tuple[str, str] | None:

@@ -36,14 +36,10 @@ class Stopping:
 
     def ask_to_kill(self) -> None:
         """Ask whether to kill the kernel."""
-        from mahtab_tui.tui.screens.confirm import Confirm
-
-        def chosen(sure: bool | None) -> None:
-            if sure:
-                self._session.kernel_control.kill()
+        from mahtab_tui.tui.screens.confirm import confirm
 
         question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."
-        self._app.push_screen(Confirm(question, yes="Kill", no="Wait"), chosen)
+        confirm(self._app, question, self._session.kernel_control.kill, yes="Kill", no="Wait")
 
     def _tell_of_kill(self) -> None:
         """Say how to kill the kernel, if the cell is still running."""

@@ -31,47 +31,29 @@ _DAY = {
     "guest-4": "#56651a",
 }
 
-MAHTAB = Theme(
-    name="mahtab",
-    dark=True,
-    primary=_NIGHT["person"],
-    secondary=_NIGHT["model"],
-    accent=_NIGHT["moon"],
-    warning=_NIGHT["moon"],
-    error=_NIGHT["bad"],
-    success=_NIGHT["good"],
-    foreground="#cfd6ee",
-    background="#0d1020",
-    surface="#12162a",
-    panel="#1a2038",
-    variables={
-        **_NIGHT,
-        "block-cursor-text-style": "none",
-        "footer-key-foreground": _NIGHT["moon"],
-        "input-selection-background": "#7cc7ff 30%",
-    },
-)
 
-MAHTAB_DAY = Theme(
-    name="mahtab-day",
-    dark=False,
-    primary=_DAY["person"],
-    secondary=_DAY["model"],
-    accent=_DAY["moon"],
-    warning=_DAY["moon"],
-    error=_DAY["bad"],
-    success=_DAY["good"],
-    foreground="#1d2338",
-    background="#f7f8fc",
-    surface="#eef0f7",
-    panel="#e2e6f2",
-    variables={
-        **_DAY,
-        "block-cursor-text-style": "none",
-        "footer-key-foreground": _DAY["moon"],
-        "input-selection-background": "#0b62a8 25%",
-    },
-)
+def _theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> Theme:
+    return Theme(
+        name=name,
+        dark=roles is _NIGHT,
+        primary=roles["person"],
+        secondary=roles["model"],
+        accent=roles["moon"],
+        warning=roles["moon"],
+        error=roles["bad"],
+        success=roles["good"],
+        variables={
+            **roles,
+            "block-cursor-text-style": "none",
+            "footer-key-foreground": roles["moon"],
+            "input-selection-background": selection,
+        },
+        **colours,  # type: ignore[arg-type]
+    )
+
+
+MAHTAB = _theme("mahtab", _NIGHT, "#7cc7ff 30%", foreground="#cfd6ee", background="#0d1020", surface="#12162a", panel="#1a2038")
+MAHTAB_DAY = _theme("mahtab-day", _DAY, "#0b62a8 25%", foreground="#1d2338", background="#f7f8fc", surface="#eef0f7", panel="#e2e6f2")
 
 GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
 """The colours of agents."""

@@ -55,8 +55,6 @@ class Watched(Protocol):
 class WatchApp(TerminalApp[int]):
     """A head line that names what is watched, and its widgets below."""
 
-    TITLE = "mahtab"
-    ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
         Binding("q", "quit", "Leave", show=False),  # without priority: a filter takes it as a letter

@@ -19,7 +19,7 @@ from mahtab_tui.manual.pages import TOPICS
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.tools.builtin import BUILTIN
-from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from tests.e2e.conftest import Start

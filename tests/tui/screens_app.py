@@ -11,8 +11,6 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 class ScreensApp(TerminalApp[int]):
     """Has our themes and style sheets."""
 
-    ENABLE_COMMAND_PALETTE = False
-
     def __init__(self) -> None:
         super().__init__(css_path=list(style_sheets()))
         for theme in (MAHTAB, MAHTAB_DAY):

@@ -13,7 +13,7 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui import stopping
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.confirm import Confirm

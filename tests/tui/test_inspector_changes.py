@@ -109,7 +109,7 @@ async def test_a_view_that_is_left_before_it_stands_never_comes(screens_app: Mak
         await pilot.press("enter")
         await reads(pilot, "d › 'a'", "'b'")
         screen = inspector(pilot)
-        screen.action_next_view()
+        screen.action_step_view(1)
         screen.action_back()
         await reads(pilot, "'a'", "1 of 1")
         await until(pilot, lambda: len(screen.query(View)) == 1)

@@ -40,10 +40,10 @@ async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> Non
         BY_ID["unload-skill"].run(app.work, "tidy")
         assert loaded(pilot) == ["debug"]
         BY_ID["unload-skill"].run(app.work, "tidy")
-        BY_ID["unload-skill"].run(app.work)
+        BY_ID["unload-skill"].run(app.work, "")
         await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen.listing.rows))
         await pilot.press("enter")
         await until(pilot, lambda: loaded(pilot) == [])
-        BY_ID["unload-skill"].run(app.work)
+        BY_ID["unload-skill"].run(app.work, "")
         await pilot.pause()
         assert [note.message for note in app._notifications] == ["The skill 'tidy' is not loaded. Loaded: debug.", "No skill is loaded."]

@@ -18,7 +18,7 @@ from mahtab_tui.knowledge.loader import ProjectPlace, skill_folders
 from mahtab_tui.settings import trust
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import all_held_back
-from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
 from tests.trust import trust_project
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from mahtab_tui.tui.commands.pane_command import SlashCommand
 from mahtab_tui.tui.commands.workspace import Workspace
 
 Group = Literal["Input", "Session", "Panes", "Screen"]
@@ -15,48 +16,18 @@ def _always(work: Workspace) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Command:
+@dataclass(frozen=True, kw_only=True)
+class Command(SlashCommand):
     """Runs by its key, from the palette, or as ``/slash argument`` in Ask mode."""
 
-    id: str
-    """The name by which a user's keymap changes its key."""
-    keys: str
-    """Default keys, separated by commas; empty: palette and slash only."""
-    title: str
-    help: str
-    group: Group
-    do: Callable[[Workspace, str], None]
-    footer: bool = False
-    slash: str = ""
-    """Its name in Ask mode; empty for none."""
-    argument: str = ""
-    """What may follow the slash name; empty for nothing."""
-    priority: bool = True
-    """Whether it gets its key before the focused widget."""
+    run: Callable[[Workspace, str], None]
+    """Called with what followed the slash name."""
     over_screens: bool = False
     """Whether it may run while a screen covers the panes."""
     over_questions: bool = False
     """Whether it may run while a dialog waits for an answer."""
-    when: Callable[[Workspace], bool] = _always
-
-    @property
-    def action(self) -> str:
-        """The Textual action of its binding and of the palette."""
-        return f"command({self.id!r})"
-
-    @property
-    def bound(self) -> bool:
-        """Whether it has a key, which a keymap may change."""
-        return bool(self.keys)
-
-    def available(self, work: Workspace) -> bool:
-        """Whether it can do anything now; otherwise the footer does not show it."""
-        return self.when(work)
-
-    def run(self, work: Workspace, argument: str = "") -> None:
-        """Run it. argument: what followed the slash name."""
-        self.do(work, argument)
+    available: Callable[[Workspace], bool] = _always
+    """Whether it can do anything now; otherwise the footer does not show it."""
 
 
 def command(
@@ -80,7 +51,8 @@ def command(
             do(work)
 
         over = group in ("Session", "Screen") if over_screens is None else over_screens
-        return Command(id, keys, title, help, group, run, footer, slash, "", priority, over, over_questions, when)
+        about = id, f"command({id!r})", keys, title, help, group, footer
+        return Command(*about, priority=priority, run=run, slash=slash, over_screens=over, over_questions=over_questions, available=when)
 
     return declared
 
@@ -91,6 +63,8 @@ def slash_command(
     """Declare the function below as a command with an argument, which is empty if none was given."""
 
     def declared(do: Callable[[Workspace, str], None]) -> Command:
-        return Command(id, keys, title, help, group, do, footer, slash=slash, argument=argument, over_screens=group in ("Session", "Screen"))
+        over = group in ("Session", "Screen")
+        about = id, f"command({id!r})", keys, title, help, group, footer
+        return Command(*about, priority=True, run=do, slash=slash, argument=argument, over_screens=over)
 
     return declared

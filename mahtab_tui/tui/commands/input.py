@@ -1,4 +1,4 @@
-"""Commands on the input: the editor, the history, offers."""
+"""Commands on what the user enters: answers, the editor, the history, offers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from mahtab_tui.tui.commands.workspace import Workspace
 
 if TYPE_CHECKING:
     from mahtab_tui.store.history import HistoryEntry
+
+
+@command(
+    "focus-approval",
+    "f7",
+    "Answer",
+    "Go to what waits for you: code, a search, or input() of a cell",
+    "Session",
+    footer=True,
+    over_screens=False,
+    when=lambda work: work.panes.asking_row is not None,
+)
+def answer(work: Workspace) -> None:
+    if (row := work.panes.asking_row) is not None:
+        row.focus()
 
 
 @command("toggle-mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", footer=True)
@@ -79,6 +94,3 @@ def explain_error(work: Workspace) -> None:
         work.panes.editor.focus()
     else:
         work.tell("There is no error to explain: no cell has failed.")
-
-
-COMMANDS = (toggle_mode, search_history, edit_input, explain, suggest, find, take_offer, explain_error)

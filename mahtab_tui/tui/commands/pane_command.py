@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
 
 from textual.binding import Binding
 
 
-class PaneCommand(NamedTuple):
+@dataclass(frozen=True)
+class PaneCommand:
     """A command that acts in one pane or screen, by an action of the widget."""
 
     id: str
@@ -34,43 +35,20 @@ class PaneCommand(NamedTuple):
         return bool(self.keys) and not self.menu
 
 
-class BindableCommand(Protocol):
-    """What a binding needs to know of a command."""
+@dataclass(frozen=True, kw_only=True)
+class SlashCommand(PaneCommand):
+    """A command that may have a name to type."""
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def action(self) -> str: ...
-    @property
-    def keys(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def help(self) -> str: ...
-    @property
-    def footer(self) -> bool: ...
-    @property
-    def priority(self) -> bool: ...
-    @property
-    def bound(self) -> bool: ...
+    slash: str = ""
+    """Its name in Ask mode; empty for none."""
+    argument: str = ""
+    """What may follow the slash name; empty for nothing."""
 
 
-def bindings(commands: Iterable[BindableCommand]) -> list[Binding]:
+def bindings(commands: Iterable[PaneCommand]) -> list[Binding]:
     """Make a binding for each command that has a key of its own."""
     return [
         Binding(command.keys, command.action, command.title, show=command.footer, priority=command.priority, id=command.id, tooltip=command.help)
         for command in commands
         if command.bound
     ]
-
-
-VARIABLE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("variable-open", "open", "enter", "Look inside", "Look inside the variable", "Namespace", True),
-    PaneCommand("variable-filter", "filter", "ctrl+f", "Filter", "Filter by name; Escape ends it", "Namespace", True),
-    PaneCommand("variable-watch", "watch_variable", "space", "Watch", "Keep the variable at the top, or no longer", "Namespace", True),
-    PaneCommand("variable-rename", "rename", "ctrl+n", "Rename", "Give the variable another name", "Namespace"),
-    PaneCommand("variable-private", "mark_private", "alt+p", "Private", "Tell no model what is in the variable, or tell it again", "Namespace"),
-    PaneCommand("variable-delete", "delete", "delete", "Delete", "Delete the variable, after a confirmation", "Namespace"),
-    PaneCommand("variable-copy", "copy_name", "ctrl+y", "Copy name", "Copy the variable's name", "Namespace"),
-)
-"""Commands on the chosen variable of the namespace."""

@@ -76,21 +76,3 @@ def taller(work: Workspace) -> None:
 @command("shorter", "alt+up", "Shorter namespace", "Give the namespace less room", "Panes")
 def shorter(work: Workspace) -> None:
     work.panes.resize("shorter")
-
-
-COMMANDS = (
-    page_up,
-    page_down,
-    jump,
-    next_pane,
-    previous_pane,
-    toggle_side,
-    toggle_namespace,
-    toggle_changes,
-    toggle_recursion,
-    maximize,
-    wider,
-    narrower,
-    taller,
-    shorter,
-)

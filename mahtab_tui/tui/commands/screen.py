@@ -50,6 +50,3 @@ def help(work: Workspace, topic: str) -> None:
 @command("quit", "ctrl+q", "Leave", "Leave; press it again if something would be lost", "Screen", slash="quit", over_questions=True)
 def leave(work: Workspace) -> None:
     work.leaving.leave()
-
-
-COMMANDS = (settings, choose_theme, dark_light, copy, palette, help, leave)

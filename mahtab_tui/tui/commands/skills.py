@@ -68,6 +68,3 @@ def mcp(work: Workspace) -> None:
         work.app.push_screen(PagerScreen(title, "messages.txt", lambda: text, session.look(), Path(session.kernel.info().folder_here)))
 
     work.app.push_screen(ServersScreen(session.knowledge.servers, session.secrets.mask, show))
-
-
-COMMANDS = (skills, unload_skill, instructions, mcp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.store.history import History
     from mahtab_tui.tui.choices import Choices
+    from mahtab_tui.tui.commands.pane_command import SlashCommand
     from mahtab_tui.tui.leaving import Leaving
     from mahtab_tui.tui.offers import Offers
     from mahtab_tui.tui.panes.screen import Panes
-    from mahtab_tui.tui.screens.help import DocumentedCommand
     from mahtab_tui.tui.stopping import Stopping
     from mahtab_tui.tui.terminal_app import TerminalApp
 
@@ -44,7 +44,7 @@ class Workspace:
     leaving: Leaving
     offers: Offers
     settings: SettingsControl
-    commands: Sequence[DocumentedCommand]
+    commands: Sequence[SlashCommand]
     """All commands of the application."""
 
     def tell(self, text: str, severity: SeverityLevel = "information") -> None:
@@ -56,3 +56,12 @@ class Workspace:
         self.tell(why, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
+
+    def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
+        """Use the given value, or ask for one."""
+        from mahtab_tui.tui.screens.prompt import Prompt
+
+        if value:
+            use(value)
+        else:
+            self.app.push_screen(Prompt(title, present), lambda text: use(text) if text else None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
@@ -51,3 +52,13 @@ class MineOrTheirs(Confirm):
 
     def action_neither(self) -> None:
         self.dismiss(None)
+
+
+def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
+    """Ask a question, and call `then` if the answer is yes."""
+
+    def chosen(sure: bool | None) -> None:
+        if sure:
+            then()
+
+    app.push_screen(Confirm(question, yes=yes, no=no), chosen)

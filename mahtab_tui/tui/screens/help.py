@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
@@ -17,8 +17,8 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.manual.pages import TOPICS, matching, page
-from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
-from mahtab_tui.tui.commands.pane_command import BindableCommand
+from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import SlashCommand
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
 from mahtab_tui.tui.rows.markdown import Markdown, parse
 from mahtab_tui.tui.rows.palette import Palette
@@ -34,22 +34,11 @@ _NARROWEST = 20
 """The smallest width of a page."""
 
 
-class DocumentedCommand(BindableCommand, Protocol):
-    """What the help shows of a command."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def slash(self) -> str: ...
-    @property
-    def argument(self) -> str: ...
-
-
 HelpRow = tuple[str, str, str]
 """Group, keys and help."""
 
 
-def help_rows(commands: Sequence[DocumentedCommand], keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
+def help_rows(commands: Sequence[SlashCommand], keymap: Mapping[str, str], *, first: str = "Editor") -> list[HelpRow]:
     """List all commands and the panes' keys, with the user's own keys. first: the group that stands first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in commands:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual import work
 from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.store.history import HistoryEntry
+from mahtab_tui.store.history import History, HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
@@ -20,18 +20,12 @@ PAUSE = 0.05
 """Seconds without a key after which a search begins, so that fast typing causes one search only."""
 
 
-class SearchableHistory(Protocol):
-    """The part of `store.history.History` that the search uses."""
-
-    def search(self, query: str, limit: int = 100) -> list[HistoryEntry]: ...
-
-
 class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
     """Returns the chosen entry, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "previous", "Up")]
 
-    def __init__(self, history: SearchableHistory) -> None:
+    def __init__(self, history: History) -> None:
         super().__init__()
         self._whole = CodeArea(id="whole")
         self._whole.can_focus = False
@@ -44,13 +38,10 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         """The query that the shown entries match."""
 
     def on_mount(self) -> None:
-        self._search()
-
-    def find(self) -> None:
-        self._search()
+        self.find()
 
     @work(exclusive=True)
-    async def _search(self) -> None:
+    async def find(self) -> None:
         await asyncio.sleep(PAUSE)
         await self._find(self.listing.typed)
 
@@ -86,11 +77,8 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
     def action_previous(self) -> None:
         self.listing.action_move(-1)
 
-    def take(self) -> None:
-        self._take_found()
-
     @work
-    async def _take_found(self) -> None:
+    async def take(self) -> None:
         if self._found_for != self.listing.typed:
             await self._find(self.listing.typed)
         if self.is_current and (row := self.listing.chosen) is not None:

@@ -16,7 +16,7 @@ from mahtab_tui.bus.told import told
 from mahtab_tui.knowledge.instructions import Found
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.writing import allow
-from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _NONE = "There are no instructions. ~/.mahtab/AGENTS.md holds yours, AGENTS.md in a project those of the project."
@@ -63,9 +63,7 @@ class InstructionsScreen(Dialog[None]):
         if not held_back:
             return
 
-        def chosen(sure: bool | None) -> None:
-            if not sure:
-                return
+        def trust() -> None:
             try:
                 for each in held_back:  # what was shown, even if a file has changed since
                     allow(each.path, each.value)
@@ -75,4 +73,4 @@ class InstructionsScreen(Dialog[None]):
             self._show()
 
         names = ", ".join(one_line(each.name) for each in held_back)
-        self.app.push_screen(Confirm(f"Tell the model {names} with every question?", yes="Trust", no="Hold back"), chosen)
+        confirm(self.app, f"Tell the model {names} with every question?", trust, yes="Trust", no="Hold back")

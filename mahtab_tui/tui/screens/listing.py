@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import on
@@ -51,11 +52,12 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         """What is shown below the list about the row at the cursor; None if there is no row."""
         return Content("")
 
-    def find(self) -> None:
+    def find(self) -> object:
         """Show the rows that match; called when other text was typed."""
         self.listing.fill(0)
+        return None
 
-    def take(self) -> None:
+    def take(self) -> object:
         """Act on the row at the cursor; called by Enter and by a click."""
         raise NotImplementedError
 
@@ -210,3 +212,11 @@ class ChooseOne(ListScreen[str | None, str]):
     def take(self) -> None:
         if self.listing.chosen is not None:
             self.dismiss(self.listing.chosen)
+
+
+def short_path(path: str, project: Path) -> str:
+    """Shorten the project's folder to `.` and the user's to `~`."""
+    for folder, short in ((project, "."), (Path.home(), "~")):
+        if path.startswith(f"{folder}/"):
+            return f"{short}{path.removeprefix(str(folder))}"
+    return path

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from textual import work
 from textual.content import Content
-from textual.message import Message
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.available import ModelChoice, found_models, ollama_address, ollama_models, problem_of
@@ -22,15 +20,6 @@ _NAME = 26
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
     """Returns the name of a model, or None after Escape. Any name can be typed."""
-
-    @dataclass
-    class ModelsFound(Message):
-        """One place that knows models has answered."""
-
-        models: Sequence[ModelChoice] | None
-        """None if it did not answer."""
-        whole: bool
-        """Whether this was the last place to ask."""
 
     def __init__(self, present: str, chosen: Sequence[tuple[str, str]], used: Sequence[str], access: Mapping[str, Any]) -> None:
         """present: the model to replace; empty for none. The rest: as for `available.found_models`."""
@@ -50,18 +39,19 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     def _look(self) -> None:
         """Find the models of this machine, then ask Ollama for its own; runs on a thread."""
         present = [(self._present, "chosen now")] if self._present else []
-        self.post_message(self.ModelsFound(found_models([*present, *self._chosen], self._used, self._access), False))
-        self.post_message(self.ModelsFound(ollama_models(), True))
+        self.call_later(self._take_models, found_models([*present, *self._chosen], self._used, self._access), False)
+        self.call_later(self._take_models, ollama_models(), True)
 
-    def on_model_picker_models_found(self, message: ModelsFound) -> None:
+    def _take_models(self, models: Sequence[ModelChoice] | None, whole: bool) -> None:
+        """Take in what one place that knows models has answered. models: None if it did not answer. whole: whether it was the last place to ask."""
         known = {model.spec for model in self._models}
-        self._models += [model for model in message.models or () if model.spec not in known]
-        if message.models is None:
+        self._models += [model for model in models or () if model.spec not in known]
+        if models is None:
             self._models = [
                 model._replace(about=f"{model.about}; nobody answers at {ollama_address()}") if model.spec == "ollama:" else model
                 for model in self._models
             ]
-        self.listing.count("" if message.whole else "asking Ollama…")
+        self.listing.count("" if whole else "asking Ollama…")
         self.listing.fill()
 
     def rows(self, typed: str) -> Sequence[ModelChoice]:

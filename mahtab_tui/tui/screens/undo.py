@@ -27,7 +27,7 @@ class UndoScreen(Dialog[None]):
 
     AUTO_FOCUS = "#no"
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape,n", "keep", "Keep"),
+        ("escape,n", "leave", "Keep"),
         ("y", "undo", "Undo"),
         ("left,right", "app.focus_next", "Other"),
     ]
@@ -65,10 +65,7 @@ class UndoScreen(Dialog[None]):
 
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
-        self.action_undo() if event.button.id == "yes" else self.action_keep()
-
-    def action_keep(self) -> None:
-        self.dismiss(None)
+        self.action_undo() if event.button.id == "yes" else self.action_leave()
 
     def action_undo(self) -> None:
         """Undo, once the changes are shown."""
@@ -76,10 +73,7 @@ class UndoScreen(Dialog[None]):
         if not button.disabled:
             button.disabled = True
             self._tell("Undoing …")
-            self._fetcher.ask("undo", self._undo, self._done, self._failed)
-
-    def _done(self, restoration: Restoration) -> None:
-        self.dismiss(None)
+            self._fetcher.ask("undo", self._undo, lambda _: self.action_leave(), self._failed)
 
 
 def _title(cells: Sequence[int]) -> str:

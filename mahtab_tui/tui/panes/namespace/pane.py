@@ -12,7 +12,8 @@ from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands.pane_command import VARIABLE_COMMANDS, bindings
+from mahtab_tui.tui.commands.in_panes import VARIABLE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
 from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows
 from mahtab_tui.tui.rows.row import Row

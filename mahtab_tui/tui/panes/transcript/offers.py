@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import DisplayLine
-from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, NotebookWords, Question
 

@@ -11,7 +11,7 @@ from mahtab_tui.bus.left_out import place_entry
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import FRAME, DisplayLine
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import ArrayFacts, ArrayStatistics
-from mahtab_tui.tui.commands.inspector import ARRAY_COMMANDS
+from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.plot_view import PlotView
 from mahtab_tui.tui.screens.inspector.slicing import first_slice, fits, fixed, parse, stepped, written
@@ -93,7 +93,7 @@ class ArrayView(View, Vertical):
         if figures is not None and figures.min:
             parts.append((f"   {figures.min} … {figures.max}  mean {figures.mean}" + (f" ± {figures.std}" if figures.std else ""), "$muted"))
             parts += [("  ", ""), (bars(figures.bars), "$person")]
-            parts += [(f"  {count:,} {word}", "$moon") for count, word in ((figures.missing, "missing"),) if count]
+            parts += [(f"  {figures.missing:,} missing", "$moon")] if figures.missing else []
             parts += [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")] if figures.zeros else []
         if self.subject.slice is not None:
             parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.subject.slice)]

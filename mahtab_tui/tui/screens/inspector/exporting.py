@@ -73,17 +73,15 @@ def export_code(opened: InspectedObject, file: str) -> str:
     if not opened.expression:
         raise ValueError("No expression leads to this object: assign it to a variable in a cell, and export that.")
     ending = next((ending for ending in ENDINGS if file.endswith(ending)), "")
-    if ending == ".csv":
-        form = _CSV.get(opened.known, "")
-        if not form:
-            raise ValueError(f"Only tables and arrays can be written as CSV, not a {opened.type}.")
-    elif ending == ".json":
-        form = _JSON.get(opened.known, _ANY_JSON)
-    elif ending == ".txt":
-        form = _TEXT if "text" in opened.views else _ANY_TEXT
-    elif ending == ".pkl":
-        form = _PICKLE
-    else:
+    if not ending:
         raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")
+    form = {
+        ".csv": _CSV.get(opened.known, ""),
+        ".json": _JSON.get(opened.known, _ANY_JSON),
+        ".txt": _TEXT if "text" in opened.views else _ANY_TEXT,
+        ".pkl": _PICKLE,
+    }[ending]
+    if not form:
+        raise ValueError(f"Only tables and arrays can be written as CSV, not a {opened.type}.")
     path = repr(os.path.expanduser(file))
     return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))

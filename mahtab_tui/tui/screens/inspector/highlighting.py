@@ -6,9 +6,8 @@ import ast
 import json
 import re
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import _TokenType as TokenType
@@ -46,21 +45,20 @@ class Colours:
     def __init__(self, text: str, language: str) -> None:
         """Raises `TimeoutError` after `SECONDS`, because a text in another language can keep a lexer busy for hours."""
         self.language = language
-        self._tokens: list[_Token] = []
+        self._tokens: list[tuple[int, int, TokenType]] = []
+        """Starts, ends and kinds."""
         end = time.monotonic() + SECONDS
         for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
-            self._tokens.append(_Token(start, start + len(value), kind))
+            self._tokens.append((start, start + len(value), kind))
             if time.monotonic() > end:
                 raise TimeoutError
-        self._starts = [token.start for token in self._tokens]
+        self._starts = [token[0] for token in self._tokens]
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
         """Yield the styles of a part, with their places in the text."""
         place = max(0, bisect_right(self._starts, start) - 1)
-        while place < len(self._tokens) and self._tokens[place].start < end:
-            token = self._tokens[place]
-            yield max(start, token.start), min(end, token.end), palette.token(token.kind)
-            place += 1
+        for first, after, kind in self._tokens[place : bisect_left(self._starts, end)]:
+            yield max(start, first), min(end, after), palette.token(kind)
 
 
 def colours_of(text: str, language: str = "") -> Colours | None:
@@ -70,12 +68,6 @@ def colours_of(text: str, language: str = "") -> Colours | None:
         return Colours(text, written) if written else None
     except TimeoutError:
         return None
-
-
-class _Token(NamedTuple):
-    start: int
-    end: int
-    kind: TokenType
 
 
 def _parses(text: str) -> bool:

@@ -1,11 +1,12 @@
-"""A tree of any width as lines. It holds only the lines that were on the screen."""
+"""A tree of any width as lines, and searching them. It holds only the lines that were on the screen."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Child, Path
 
 ITEMS = 100
@@ -14,14 +15,18 @@ MOST = 1_000_000_000
 """Children of a branch at most: a range may have more than a screen can scroll over."""
 _KEPT = 50
 """Pages that a branch keeps."""
+MOST_LINES = 20_000
+"""Lines that one search reads at most."""
 
 
 class Branch:
     """An object whose children are shown."""
 
-    def __init__(self, path: Path, depth: int, count: int) -> None:
+    def __init__(self, path: Path, depth: int, count: int, above: TreeLine | None = None) -> None:
+        """above: the line below which the children are shown; None for the root."""
         self.path = path
         self.depth = depth
+        self.above = above
         self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
         """The unfolded children, by position."""
@@ -70,8 +75,11 @@ class Branch:
 
     def unfold(self, position: int, child: Child) -> None:
         """Show a child's own children below it."""
-        path = (child.step,) if child.step[0] == "held" else (*self.path, child.step)
-        self.open[position] = Branch(path, self.depth + 1, child.count)
+        self.open[position] = Branch(self.path_of(child), self.depth + 1, child.count, TreeLine(self, position))
+
+    def path_of(self, child: Child) -> Path:
+        """The path to a child. The kernel holds an object that was made on demand under a path of its own."""
+        return (child.step,) if child.step[0] == "held" else (*self.path, child.step)
 
 
 class TreeLine(NamedTuple):
@@ -113,26 +121,31 @@ def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
         yield line
 
 
-def line_of(root: Branch, wanted: Branch, position: int) -> int:
-    """Find the number of a line."""
-    number = position + sum(inner.lines for at, inner in wanted.open.items() if at < position)
-    if wanted is root:
-        return number
-    for at, inner in _with_parents(root, wanted):
-        return line_of(root, inner, at) + 1 + number
-    return number
+def line_of(line: TreeLine) -> int:
+    """The number of a line, from 0."""
+    branch, position = line
+    number = position + sum(inner.lines for at, inner in branch.open.items() if at < position)
+    return number if branch.above is None else line_of(branch.above) + 1 + number
 
 
-def parent_of(root: Branch, wanted: Branch) -> TreeLine | None:
-    """Find the line whose children a branch holds."""
-    for at, inner in _with_parents(root, wanted):
-        return TreeLine(inner, at)
-    return None
+Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
+"""Returns how many children a branch has, and one page of them; raises `KernelError`."""
 
 
-def _with_parents(branch: Branch, wanted: Branch) -> Iterator[tuple[int, Branch]]:
-    for at, inner in branch.open.items():
-        if inner is wanted:
-            yield at, branch
-            return
-        yield from _with_parents(inner, wanted)
+def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
+    """Find the first line whose name, type or value has the words: from `start` on, in the direction of `step`, and around the end.
+
+    Waits. Raises `KernelError` with a sentence if no line has them. root: a copy of the tree, which this fills.
+    """
+    wanted, lines = words.lower(), root.lines
+    for offset in range(min(lines, MOST_LINES)):
+        number = (start + offset * step) % lines
+        line = line_at(root, number)
+        if line is None:
+            break
+        if line.child is None:
+            line.branch.take(line.position // ITEMS, *fetch(line.branch, line.position // ITEMS))
+        child = line.child
+        if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
+            return number
+    raise KernelError(f"Nothing found in {min(lines, MOST_LINES):,} lines. Collapsed parts are not searched.")

@@ -15,7 +15,7 @@ from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.commands.output import PICTURE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PICTURE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget

@@ -20,7 +20,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import InspectedObject, Look
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands.inspector import INSPECTOR_COMMANDS
+from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
@@ -165,14 +165,8 @@ class InspectorScreen(Dialog[None]):
         else:
             self._show(self._level.current)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
     def action_look_again(self) -> None:
         self._open(again=True)
-
-    def action_next_view(self) -> None:
-        self.action_step_view(1)
 
     def action_step_view(self, step: int) -> None:
         if self._level.tabs:

@@ -13,9 +13,8 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import fitted
-from mahtab_tui.tui.screens.inspector.table_cache import ROWS, Block
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars
-from mahtab_tui.tui.screens.inspector.table_model import TableModel
+from mahtab_tui.tui.screens.inspector.table_model import ROWS, Block, TableModel
 
 FIGURES = ("missing", "min", "max", "mean")
 """The lines of figures in a high header, below the histogram."""

@@ -16,13 +16,12 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import ColumnStatistics, InspectedObject, Path, TableArrangement
-from mahtab_tui.tui.commands.inspector import TABLE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
-from mahtab_tui.tui.screens.inspector.table_cache import ROWS
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN
 from mahtab_tui.tui.screens.inspector.table_drawing import FIGURES, TableDrawing, label_of, position_parts
-from mahtab_tui.tui.screens.inspector.table_model import TableAnswer, TableModel
+from mahtab_tui.tui.screens.inspector.table_model import ROWS, TableAnswer, TableModel
 from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
 
 TALL = 22

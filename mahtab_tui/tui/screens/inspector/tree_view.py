@@ -11,12 +11,11 @@ from textual.events import Click
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import Child
-from mahtab_tui.tui.commands.inspector import TREE_COMMANDS
+from mahtab_tui.tui.commands.on_screens import TREE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
-from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of
+from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, Fetch, TreeLine, find_line, line_at, line_of, lines
 from mahtab_tui.tui.screens.inspector.tree_rows import TreeRows
-from mahtab_tui.tui.screens.inspector.tree_search import find_line
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 TreeKind = Literal["items", "attributes", "variables"]
@@ -80,17 +79,19 @@ class TreeView(View, RowsView, can_focus=True):
             self._fetch_page(branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
-        subject, attributes = self.subject, self._kind == "attributes" and branch is self._tree.root
+        fetch = self._fetching(self._tree.root)
         branch.asked.add(page)
-
-        def work() -> tuple[int, tuple[Child, ...]]:
-            return subject.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
 
         def failed(sentence: str) -> None:
             branch.asked.discard(page)
             self.fail(sentence)
 
-        self.fetcher.ask(f"{id(branch)} {page}", work, lambda found: self._take(branch, page, *found), failed)
+        self.fetcher.ask(f"{id(branch)} {page}", lambda: fetch(branch, page), lambda found: self._take(branch, page, *found), failed)
+
+    def _fetching(self, root: Branch) -> Fetch:
+        """Return what gets the pages of a tree, on threads."""
+        look, attributes = self.subject.look, self._kind == "attributes"
+        return lambda branch, page: look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes and branch is root)
 
     def _take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
@@ -154,15 +155,10 @@ class TreeView(View, RowsView, can_focus=True):
         self._find(self.cursor + step, step)
 
     def _find(self, start: int, step: int) -> None:
-        subject, words, root = self.subject, self._words, self._tree.root.bare()
-        if not words:
-            return
-
-        def fetch(branch: Branch, page: int) -> tuple[int, tuple[Child, ...]]:
-            attributes = self._kind == "attributes" and branch is root
-            return subject.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
-
-        self.fetcher.ask("search", lambda: find_line(root, words, start, step, fetch), self.go_to, super().fail)
+        words, root = self._words, self._tree.root.bare()
+        if words:
+            fetch = self._fetching(root)
+            self.fetcher.ask("search", lambda: find_line(root, words, start, step, fetch), self.go_to, super().fail)
 
     def action_unfold(self) -> None:
         line = self._line
@@ -182,8 +178,8 @@ class TreeView(View, RowsView, can_focus=True):
         if line.unfolded:
             del line.branch.open[line.position]
             self.look()
-        elif (above := parent_of(self._tree.root, line.branch)) is not None:
-            self.go_to(line_of(self._tree.root, above.branch, above.position))
+        elif line.branch.above is not None:
+            self.go_to(line_of(line.branch.above))
 
     def action_open_row(self) -> None:
         line = self._line
@@ -195,9 +191,7 @@ class TreeView(View, RowsView, can_focus=True):
         elif child.state == "property":
             self._ask_property(line, child)
         else:
-            # The kernel holds an object that was made on demand under a path of its own.
-            path = (child.step,) if child.step[0] == "held" else (*line.branch.path, child.step)
-            self.post_message(self.ObjectOpened(path, child.label, self))
+            self.post_message(self.ObjectOpened(line.branch.path_of(child), child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
         """Run the property's code, because the user asked for its value."""

@@ -44,7 +44,11 @@ class NodeScreen(Dialog[None], NodeActions):
         """at: a place of the root's text to show first."""
         super().__init__()
         self.control = control
-        self._tree, self._node = chosen
+        self._tree, self._node = tree, node = chosen
+        window = TextWindow(lambda start, end: control.text(tree.id, start, end), tree.coverage.chars)
+        self._story = StoryPane(tree, node, clock, id="node-story")
+        self._text = TextPane(window, node.spans, tree.coverage, id="node-text")
+        self._bar = PlaceBar(tree, node)
         self._clock = clock
         self._at = at
         self._seen = (-1, -1)
@@ -55,18 +59,16 @@ class NodeScreen(Dialog[None], NodeActions):
         return CallSelection(self._tree, self._node)
 
     def compose(self) -> ComposeResult:
-        tree, node = self._tree, self._node
-        window = TextWindow(lambda start, end: self.control.text(tree.id, start, end), tree.coverage.chars)
         with Horizontal(id="node-top"):
             yield Static(id="node-crumbs", markup=False)
             yield Static(id="node-figures", markup=False)
         with VerticalScroll(id="node-query", can_focus=False):
-            yield Static(Content(plain(node.query).strip()), markup=False)
-        yield PlaceBar(tree, node)
+            yield Static(Content(plain(self._node.query).strip()), markup=False)
+        yield self._bar
         with Horizontal(id="node-body"):
-            yield StoryPane(tree, node, self._clock, id="node-story")
+            yield self._story
             with Vertical(id="node-side"):
-                yield TextPane(window, node.spans, tree.coverage, id="node-text")
+                yield self._text
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -82,14 +84,6 @@ class NodeScreen(Dialog[None], NodeActions):
         self._arrange(event.size.width)
         self._seen = (-1, -1)
         self._look()
-
-    @property
-    def _story(self) -> StoryPane:
-        return self.query_one(StoryPane)
-
-    @property
-    def _text(self) -> TextPane:
-        return self.query_one(TextPane)
 
     def _arrange(self, width: int) -> None:
         beside = width >= BESIDE
@@ -108,7 +102,7 @@ class NodeScreen(Dialog[None], NodeActions):
             self.query_one("#node-crumbs", Static).update(where)
             room = self.app.size.width - where.cell_length - 5
             self.query_one("#node-figures", Static).update(Content.styled(figures(node, now, room), "$muted"))
-            self.query_one(PlaceBar).refresh()
+            self._bar.refresh()
         if seen != self._seen:
             self._seen = seen
             self._story.look()

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.commands.output import FRAMES_COMMANDS
+from mahtab_tui.tui.commands.on_screens import FRAMES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor
 from mahtab_tui.tui.port import TranscriptPort

@@ -13,7 +13,7 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.clipboard import MOST, copy
-from mahtab_tui.tui.commands.output import PAGER_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PAGER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.text_view import TextView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_subject

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from textual.binding import BindingType
 
 from mahtab_tui.kernel.looking import Look
-from mahtab_tui.tui.commands.output import PICTURES_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PICTURES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_subject

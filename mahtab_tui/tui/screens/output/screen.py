@@ -14,7 +14,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import InspectedObject, Look, ViewKind
-from mahtab_tui.tui.commands.output import OUTPUT_COMMANDS
+from mahtab_tui.tui.commands.on_screens import OUTPUT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog

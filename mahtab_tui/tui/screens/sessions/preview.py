@@ -42,13 +42,14 @@ class Preview(Container):
 
     def __init__(self) -> None:
         super().__init__(id="session-preview")
-        self._reading: Reading | None = None
+        self.reading: Reading | None = None
+        """The view of the session that is shown."""
 
     def show(self, records: Sequence[Record], wanted: Sequence[str] = ()) -> None:
         """Show records in place of those before, at the newest one of the words."""
-        focused = self._reading is not None and self._reading.has_focus
+        focused = self.reading is not None and self.reading.has_focus
         self.remove_children()
-        self._reading = reading = Reading()
+        self.reading = reading = Reading()
         self.mount(reading)
         if focused:
             reading.focus()
@@ -57,7 +58,7 @@ class Preview(Container):
             self.call_after_refresh(self._mark, reading, pattern_of(wanted))
 
     def _mark(self, reading: Reading, pattern: str) -> None:
-        if reading is not self._reading:
+        if reading is not self.reading:
             return
         if reading.viewport.window is None:  # it has no size yet
             self.set_timer(_AGAIN, lambda: self._mark(reading, pattern))
@@ -65,8 +66,3 @@ class Preview(Container):
         reading.search.begin()
         with suppress(PatternTimeout):
             reading.find(pattern, 1, regex=True)
-
-    @property
-    def reading(self) -> Reading | None:
-        """The view of the session that is shown."""
-        return self._reading

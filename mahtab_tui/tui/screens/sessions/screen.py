@@ -31,8 +31,9 @@ from mahtab_tui.store.finding import Found, Hit, find_sessions, wanted_words
 from mahtab_tui.store.preview import preview
 from mahtab_tui.store.resume import NoSession, database, remove_session
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
+from mahtab_tui.tui.commands.pane_command import SlashCommand
 from mahtab_tui.tui.rows.newest import NewestOnly
-from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.sessions.preview import Preview
@@ -77,16 +78,17 @@ class Answer:
     problem: str = ""
 
 
-def sessions_screen(session: Session) -> SessionsScreen:
-    """Return the screen over a session."""
+def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> SessionsScreen:
+    """Return the screen over a session. commands: see there."""
     try:
         project = str(project_folder())
     except SettingsError:
         project = ""
     try:
-        return SessionsScreen(database(), session.branches.session, project, told=session.secrets.told)
+        return SessionsScreen(database(), session.branches.session, project, told=session.secrets.told, commands=commands)
     except KernelError:
-        return SessionsScreen(database(), "", project, may_leave="This session is not saved, so leave it first:", told=session.secrets.told)
+        why = "This session is not saved, so leave it first:"
+        return SessionsScreen(database(), "", project, may_leave=why, told=session.secrets.told, commands=commands)
 
 
 class SessionsScreen(ListScreen[str | None, Hit]):
@@ -103,10 +105,19 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         ("enter", "take", "Resume"),  # while the preview has the focus
     ]
 
-    def __init__(self, database: Path, present: str, project: str, *, may_leave: str = "", told: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        database: Path,
+        present: str,
+        project: str,
+        *,
+        may_leave: str = "",
+        told: Callable[[str], str] = str,
+        commands: Sequence[SlashCommand] = (),
+    ) -> None:
         """present: the session that is open; empty if it is not saved. may_leave: why no other session can be opened; empty if it can.
 
-        told: covers what an export must not hold.
+        told: covers what an export must not hold. commands: those of the application, for the help.
         """
         super().__init__()
         self._preview = Preview()
@@ -116,6 +127,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._project = project
         self._may_leave = may_leave
         self._told = told
+        self._commands = commands
         self._all = False
         self._answer: Answer | None = None
         self._waiting: frozenset[str] = frozenset()
@@ -248,10 +260,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._finder.ask(self._question, at_once=True)
 
     def action_help(self) -> None:
-        from mahtab_tui.tui.commands.registry import COMMANDS
         from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 
-        self.app.push_screen(HelpScreen(help_rows(COMMANDS, self.app._keymap, first="Sessions")))
+        self.app.push_screen(HelpScreen(help_rows(self._commands, self.app._keymap, first="Sessions")))
 
     def take(self) -> None:
         if (hit := self._chosen(self.take)) is None:
@@ -282,12 +293,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self.listing.say("You are in this session: leave it before you delete it.")
             return
 
-        def sure(yes: bool | None) -> None:
-            if yes:
-                self._do(partial(remove_session, hit.session), "It is deleted.")
-
-        title = one_line(hit.session.heading)[:LONGEST_TITLE]
-        self.app.push_screen(Confirm(f'Delete the session "{title}" and its variables for good?', yes="Delete", no="Keep"), sure)
+        question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
+        confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "It is deleted."), yes="Delete", no="Keep")
 
     def action_fork(self) -> None:
         """Copy the session; while the preview has the focus, its beginning before the marked entry."""

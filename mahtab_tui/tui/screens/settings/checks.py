@@ -45,7 +45,7 @@ def themes() -> list[str]:
 
 
 def _commands() -> list[str]:
-    from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+    from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
     from mahtab_tui.tui.commands.registry import COMMANDS
 
     return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]

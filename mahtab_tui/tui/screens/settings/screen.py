@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
@@ -16,7 +15,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
 from mahtab_tui.settings.sources import ValueOrigin, project_folder
 from mahtab_tui.settings.values import NOT_SET, SettingEntry, choices, entries, is_secret
-from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen
+from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, short_path
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.checks import is_model, themes
 from mahtab_tui.tui.screens.settings.edit import EditSetting
@@ -104,22 +103,15 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         if row is None:
             return Content("No setting matches." if self._entries else "")
         allowed = f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
-        return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {self._short_path(row.place.text)}"), "$muted"))
+        return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {short_path(row.place.text, self._project)}"), "$muted"))
 
     def _short(self, place: ValueOrigin) -> str:
         if place.file is None:
             return place.text
         return "your file" if place.file == self._files[1] else "the project's"
 
-    def _short_path(self, text: str) -> str:
-        """Shorten the project's folder to `.` and the user's to `~`."""
-        for folder, short in ((self._project, "."), (Path.home(), "~")):
-            if text.startswith(f"{folder}/"):
-                return f"{short}{text[len(str(folder)) :]}"
-        return text
-
     def _target(self) -> str:
-        return f"written to {self._short_path(str(self._file))}"
+        return f"written to {short_path(str(self._file), self._project)}"
 
     # Changing a setting
 

@@ -16,7 +16,7 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.knowledge.skills import SkillError, create_skill
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.screens.listing import Listing, ListScreen
+from mahtab_tui.tui.screens.listing import Listing, ListScreen, short_path
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import MarkdownPreview
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
@@ -211,10 +211,7 @@ def _where(file: Path | None, project: Path) -> str:
     """Name the place of a skill's file, shortened."""
     if file is None or file.is_relative_to(resource_folder("skills")):
         return "" if file is None else "bundled with the program"
-    for folder, short in ((project, "."), (Path.home(), "~")):
-        if file.is_relative_to(folder):
-            return f"{short}/{file.relative_to(folder)}"
-    return str(file)
+    return short_path(str(file), project)
 
 
 def _name_of(file: Path | None) -> str:

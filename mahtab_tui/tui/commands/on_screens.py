@@ -1,13 +1,14 @@
-"""Commands of the inspector."""
+"""Commands of the inspector, of the screens that show the output of a cell, and of a recording that is played."""
 
 from __future__ import annotations
 
+from mahtab_tui.tui.commands.in_panes import NODE_COMMANDS, TRANSCRIPT_COMMANDS, VARIABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 
 INSPECTOR_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand("inspect-back", "back", "escape", "Back", "Go back to the object before, and in the end to the session", "Inspector", True),
     PaneCommand(
-        "inspect-view", "next_view", "tab", "View", "Show the next view of the object; a digit shows a view by its number", "Inspector", True
+        "inspect-view", "step_view(1)", "tab", "View", "Show the next view of the object; a digit shows a view by its number", "Inspector", True
     ),
     PaneCommand("inspect-again", "look_again", "r", "Look again", "Fetch the object again, to show what it is now", "Inspector", True),
     PaneCommand("inspect-copy", "copy_expression", "y", "Copy name", "Copy the expression that leads to the object", "Inspector"),
@@ -15,7 +16,7 @@ INSPECTOR_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
         "inspect-export", "export", "ctrl+s", "Export", "Write the object to a new file: .csv, .json, .txt or .pkl, by its ending", "Inspector"
     ),
-    PaneCommand("inspect-close", "close", "q", "Close", "Close the inspector", "Inspector"),
+    PaneCommand("inspect-close", "leave", "q", "Close", "Close the inspector", "Inspector"),
 )
 
 TABLE_COMMANDS: tuple[PaneCommand, ...] = (
@@ -61,4 +62,47 @@ PLOT_COMMANDS: tuple[PaneCommand, ...] = (
     ),
 )
 
-INSPECTOR: tuple[PaneCommand, ...] = (*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_COMMANDS, *TEXT_COMMANDS, *ARRAY_COMMANDS, *PLOT_COMMANDS)
+OUTPUT_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("output-back", "back", "escape,q", "Back", "Go back to the session", "Output", True),
+    PaneCommand("output-save", "save", "ctrl+s", "Save", "Save it to a file", "Output", True),
+)
+
+PAGER_COMMANDS: tuple[PaneCommand, ...] = (PaneCommand("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),)
+
+PICTURE_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("picture-open", "open_outside", "o", "Open", "Open the picture in the system's viewer; also in the inspector", "Output", True),
+)
+
+PICTURES_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("picture-next", "step(1)", "right", "Next", "The next picture of the cell", "Output"),
+    PaneCommand("picture-previous", "step(-1)", "left", "Previous", "The picture before", "Output"),
+)
+
+FRAMES_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("frame-source", "source", "enter", "Source", "Of an error: go from the frames to the source", "Output", True),
+    PaneCommand("frame-locals", "locals", "v", "Variables", "Of an error: go to the variables of the frame; Escape goes back", "Output", True),
+    PaneCommand("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or bring the cell's code into the input", "Output", True),
+    PaneCommand("frame-output", "whole_output", "o", "Output", "Show all output of the cell", "Output", True),
+)
+
+PLAYER_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("replay-pause", "pause", "space", "Pause", "Stop playing, or go on", "Replay", True, priority=True),
+    PaneCommand("replay-faster", "pace(1)", "plus,equals_sign", "Faster", "Play faster", "Replay", True, priority=True),
+    PaneCommand("replay-slower", "pace(-1)", "minus", "Slower", "Play slower", "Replay", True, priority=True),
+    PaneCommand("replay-finish", "finish", "greater_than_sign", "To the end", "Show the rest at once", "Replay", True, priority=True),
+)
+
+SESSION_COMMANDS: tuple[PaneCommand, ...] = (
+    PaneCommand("replay-step", "step", "right", "Step", "Show the session's next record, and pause", "Replay", True, priority=True),
+    PaneCommand(
+        "replay-take-over", "take_over", "t", "Take over", "Begin a new session with what is shown, and go on with it", "Replay", True, priority=True
+    ),
+)
+
+PANE_COMMANDS: tuple[PaneCommand, ...] = (
+    *(*TRANSCRIPT_COMMANDS, *NODE_COMMANDS),
+    *(*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURE_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS),
+    *(*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_COMMANDS, *TEXT_COMMANDS, *ARRAY_COMMANDS, *PLOT_COMMANDS),
+    *(*VARIABLE_COMMANDS, *PLAYER_COMMANDS, *SESSION_COMMANDS),
+)
+"""All commands of single panes and screens. A user can change their keys, as those of the application's commands."""

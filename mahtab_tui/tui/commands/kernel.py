@@ -1,0 +1,212 @@
+"""Commands on what runs: cells, the kernel, the model, agents."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, get_args
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.settings.model import ApprovalMode
+from mahtab_tui.tui.clipboard import copy_selection
+from mahtab_tui.tui.commands.command import command, slash_command
+from mahtab_tui.tui.commands.workspace import Workspace
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from mahtab_tui.session import Session
+
+
+@command("stop", "escape", "Stop", "Stop the model or the running cell; press it again to kill the kernel", "Session", footer=True, priority=False)
+def stop(work: Workspace) -> None:
+    work.stopping.stop()
+
+
+@command(
+    "interrupt-or-copy",
+    "ctrl+c",
+    "Stop, copy or clear",
+    "Stop what runs; else copy the selection; else clear the editor",
+    "Session",
+    over_questions=True,
+)
+def interrupt_or_copy(work: Workspace) -> None:
+    if work.session.cell_runs or work.session.turn_runs:
+        work.stopping.stop()
+    elif not copy_selection(work.app, work.panes.selected_text) and not work.panes.covered:
+        work.panes.editor.clear()
+
+
+@command(
+    "cycle-approval",
+    "f8",
+    "Approval",
+    "Ask before the model's code runs, review what it changed, or just run it",
+    "Session",
+    footer=True,
+    slash="approval",
+)
+def cycle_approval(work: Workspace) -> None:
+    modes = get_args(ApprovalMode)
+    work.session.set_approval(modes[(modes.index(work.session.approval) + 1) % len(modes)])
+
+
+@slash_command(
+    "plan",
+    "Plan",
+    "Let the model only read and propose a plan, or act again; run does its steps, edit changes them",
+    "Session",
+    slash="plan",
+    argument="RUN",
+    keys="alt+l",
+)
+def plan(work: Workspace, argument: str) -> None:
+    plans = work.session.plans
+    word, _, text = argument.partition("\n")
+    match word.strip():
+        case "":
+            plans.toggle()
+        case "run":
+            plans.run()
+        case "edit" if text:
+            plans.replace(text)
+        case "edit" if steps := plans.as_text():
+            work.panes.editor.begin_question(f"/plan edit\n{steps}")
+        case "edit":
+            work.tell("There is no plan to change.", "warning")
+        case _:
+            work.refuse("Write /plan, /plan run or /plan edit.", f"/plan {argument}")
+
+
+@slash_command(
+    "undo", "Undo cells", "Take back what the last cell or answer did to variables, or all from a cell on", "Session", slash="undo", argument="CELL"
+)
+def undo(work: Workspace, cell: str) -> None:
+    number = cell_number(cell)
+    if number is None:
+        work.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
+    else:
+        ask_to_undo(work.app, work.session, number or None)
+
+
+def cell_number(typed: str) -> int | None:
+    """Return the number of a cell that was typed, as in ``12`` and ``In [12]``; 0 if nothing was, None for anything else."""
+    number = typed.strip().removeprefix("In").strip(" []")
+    return int(number or 0) if not number or (number.isdecimal() and len(number) < 10) else None
+
+
+def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
+    """Show what an undo would do, and ask. cell: None for what was run last."""
+    from mahtab_tui.tui.screens.undo import UndoScreen
+
+    try:
+        first = session.undo.last_step() if cell is None else cell
+        cells = session.undo.cells_from(first)
+    except KernelError as error:
+        app.notify(str(error), markup=False, timeout=3)
+    else:
+        app.push_screen(UndoScreen(cells, partial(session.undo.preview, first), partial(session.undo.undo, first)))
+
+
+@command("redo", "", "Redo cells", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
+def redo(work: Workspace) -> None:
+    work.session.kernel_control.redo()
+
+
+@slash_command(
+    "branch",
+    "Branch",
+    "Begin a second session as this one was before the last cell or answer, or before a cell",
+    "Session",
+    slash="branch",
+    argument="CELL",
+)
+def branch(work: Workspace, cell: str) -> None:
+    number = cell_number(cell)
+    if number is None:
+        work.refuse("Name a cell by its number, as in /branch 12", f"/branch {cell}")
+        return
+
+    def make() -> None:
+        try:
+            copy = work.session.branches.create(number or None)
+        except KernelError as error:
+            work.app.call_later(work.tell, str(error), "warning")
+        else:
+            work.app.call_later(work.leaving.go_to, copy)
+
+    threading.Thread(target=make, name="branch", daemon=True).start()
+
+
+@command("branches", "", "Branches", "List the branches of this session, and switch to one", "Session", slash="branches")
+def branches(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.branches import BranchesScreen
+
+    try:
+        present = work.session.branches.session
+    except KernelError as error:
+        work.tell(str(error), "warning")
+        return
+
+    def chosen(session: str | None) -> None:
+        if session is not None:
+            work.leaving.go_to(session)
+
+    work.app.push_screen(BranchesScreen(present, work.session.branches.family), chosen)
+
+
+@command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")
+def reset(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.confirm import confirm
+
+    confirm(work.app, "Start over with an empty namespace? The transcript stays.", work.session.kernel_control.reset, yes="Reset", no="Keep")
+
+
+@command("kill-kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill")
+def kill_kernel(work: Workspace) -> None:
+    work.stopping.ask_to_kill()
+
+
+@slash_command("model", "Model", "Choose the model that answers; the conversation stays", "Session", slash="model", argument="NAME")
+def choose_model(work: Workspace, name: str) -> None:
+    work.settings.choose_model(name)
+
+
+@slash_command("python", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH")
+def choose_python(work: Workspace, path: str) -> None:
+    work.with_value(path, "Interpreter or virtual environment", work.session.kernel_control.activate, work.session.kernel.info().executable)
+
+
+@slash_command(
+    "kernel",
+    "Kernel…",
+    "Choose where the kernel runs: here, over ssh, in a container; its variables stay there",
+    "Session",
+    slash="kernel",
+    argument="ADDRESS",
+)
+def choose_kernel(work: Workspace, address: str) -> None:
+    from mahtab_tui.tui.kernel_choices import choose_kernel
+
+    choose_kernel(work, address)
+
+
+@slash_command("directory", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH")
+def change_directory(work: Workspace, path: str) -> None:
+    work.with_value(path, "Working directory", work.session.kernel_control.change_directory, work.session.kernel.info().cwd)
+
+
+@command("agents", "", "Agents", "List the agents in the session", "Session", slash="agents")
+def agents(work: Workspace) -> None:
+    work.session.notice(work.session.joined_agents.sentence())
+
+
+@slash_command("pause", "Pause agent", "Hold back an agent's code, or let it continue", "Session", slash="pause", argument="NAME")
+def pause_agent(work: Workspace, name: str) -> None:
+    work.session.notice(work.session.joined_agents.pause(name))
+
+
+@slash_command("disconnect", "Disconnect agent", "Disconnect an agent from the session", "Session", slash="disconnect", argument="NAME")
+def disconnect_agent(work: Workspace, name: str) -> None:
+    work.session.notice(work.session.joined_agents.disconnect(name))
