@@ -39,7 +39,6 @@ class Activities:
         self._since = since
 
     def fold(self, record: Record) -> None:
-        """Take in a record."""
         match record:
             case records.Agent():
                 self._agent(record)
@@ -75,7 +74,6 @@ class Waiting:
         self._since: dict[tuple[str, ...], float] = {}
 
     def fold(self, record: Record) -> None:
-        """Take in a record."""
         match record:
             case records.SearchFinal():  # a stopped call no longer waits for an answer
                 self._since = {key: since for key, since in self._since.items() if key[1:3] != (record.tree, record.node)}

@@ -212,7 +212,6 @@ class MahtabApp(TerminalApp[int]):
         self._tell_of_history()
 
     def _run_slash(self, name: str, argument: str) -> None:
-        """Run ``/name argument``."""
         command = BY_SLASH.get(name)
         if command is None:
             self.work.refuse(f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip())
@@ -312,7 +311,6 @@ class MahtabApp(TerminalApp[int]):
         return self.session.secrets.mask(text)
 
     def _tell_of_history(self) -> None:
-        """Report a problem of the input history, once."""
         if self.history.problem:
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""

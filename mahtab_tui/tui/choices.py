@@ -12,10 +12,8 @@ from pydantic import BaseModel, Field, ValidationError
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.tui.layout import PaneLayout
 
-_MODELS = 12
-"""Models that are remembered."""
-_KERNELS = 12
-"""Addresses of kernels that are remembered."""
+_REMEMBERED = 12
+"""Models, and addresses of kernels, that are remembered."""
 
 
 class Choices(BaseModel):
@@ -41,12 +39,10 @@ class Choices(BaseModel):
             return cls()
 
     def remember_model(self, name: str) -> None:
-        """Note that a model is used."""
-        self.models = (name, *(other for other in self.models if other != name))[:_MODELS]
+        self.models = (name, *(other for other in self.models if other != name))[:_REMEMBERED]
 
     def remember_kernel(self, address: str) -> None:
-        """Note that a kernel elsewhere is used."""
-        self.kernels = (address, *(other for other in self.kernels if other != address))[:_KERNELS]
+        self.kernels = (address, *(other for other in self.kernels if other != address))[:_REMEMBERED]
 
     def save(self) -> None:
         """Save them, unless the folder cannot be written to."""

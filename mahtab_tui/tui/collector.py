@@ -47,7 +47,6 @@ class Collector:
         gc.enable()
 
     def key(self) -> None:
-        """Note that the user typed something."""
         self._last_key = time.monotonic()
 
     def tick(self) -> None:

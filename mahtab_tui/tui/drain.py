@@ -34,7 +34,6 @@ class Drain:
             self.hand_on()
 
     def hand_on(self) -> None:
-        """Pass on new records at once."""
         if records := self.handler.take():
             self._last, self._worked = monotonic(), thread_time()
             for fold in self.folds:

@@ -90,7 +90,7 @@ class EndingSignals:
     def _watch(self, read_end: int) -> None:
         while True:
             if not select.select([read_end], [], [], _LOOK)[0]:
-                if self._changed():
+                if (driver := self._driver()) is not None and _changed_attributes(driver) is not None:
                     self._app.call_later(self._repair)
                 continue
             numbers = os.read(read_end, 64)
@@ -118,10 +118,6 @@ class EndingSignals:
         if isinstance(driver, LinuxDriver) and (keys := driver._key_thread) is not None and keys.is_alive():
             return driver
         return None
-
-    def _changed(self) -> bool:
-        driver = self._driver()
-        return driver is not None and _changed_attributes(driver) is not None
 
     def _repair(self) -> None:
         driver = self._driver()

@@ -91,7 +91,6 @@ class Leaving:
         return self._session.cells.running and self._session.kernel.outlives
 
     def _lost(self) -> list[str]:
-        """List what leaving would lose."""
         names = 0 if self._namespace_stays else self._session.keeping.unsaved(self._panes.namespace.made)
         queued, notebook = self._panes.queued, self._session.notebook
         return [

@@ -26,13 +26,11 @@ class LiveSettings:
         """The user's own keys, by the id of their command."""
 
     def apply(self) -> None:
-        """Apply the keymap and the picture mode."""
         self._app.set_keymap(self.keymap)
         if isinstance(driver := self._app._driver, TypedAheadDriver):
             driver.pictures = self._session.settings.pictures
 
     def show(self) -> None:
-        """Open the screen of all settings."""
         from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 
         def present() -> dict[str, str]:

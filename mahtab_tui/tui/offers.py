@@ -110,7 +110,6 @@ class Offers:
             threading.Thread(target=self._look_for, args=(module,), name="offer", daemon=True).start()
 
     def take(self) -> None:
-        """Put the newest offered line into the input."""
         editor = self._panes.editor
         if self._offer is None:
             self._app.notify(

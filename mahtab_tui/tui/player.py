@@ -29,7 +29,6 @@ class Player:
 
     @property
     def ended(self) -> bool:
-        """Whether all events were taken."""
         return self._next is None
 
     @property
@@ -68,7 +67,6 @@ class Player:
             self._played = max(self._played, self._next[0])
 
     def finish(self) -> None:
-        """Make all remaining events due at once."""
         self._played = float("inf")
         self.paused = False
 

@@ -66,7 +66,6 @@ class PlayerApp(TerminalApp[int]):
         self.set_interval(RATE, self.look)
 
     def look(self) -> None:
-        """Show what is due."""
         raise NotImplementedError
 
     @property
@@ -79,7 +78,6 @@ class PlayerApp(TerminalApp[int]):
         self.head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), *parts))
 
     def say(self, text: str) -> None:
-        """Show a short notification."""
         self.notify(text, markup=False, timeout=4)
 
     # Actions

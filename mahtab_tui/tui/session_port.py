@@ -28,7 +28,6 @@ class SessionPort:
 
     @property
     def _panes(self) -> Screen[object]:
-        """The screen that has the panes."""
         return self._app.screen_stack[0]
 
     @property

@@ -45,7 +45,6 @@ def events(records: Sequence[Record]) -> Iterator[tuple[float, Record]]:
 
 
 def _pieces(answer: AssistantChat) -> Iterator[Record]:
-    """Yield an answer as it was streamed."""
     splitter = AnswerSplitter()
     stream = AssistantChatStream(turn=answer.turn, step=answer.step, party=answer.party, time=answer.time)
     step = max(1, math.ceil(len(answer.text) / _PIECES))

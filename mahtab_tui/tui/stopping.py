@@ -35,7 +35,6 @@ class Stopping:
                 self._app.set_timer(REACTION, self._tell_of_kill)
 
     def ask_to_kill(self) -> None:
-        """Ask whether to kill the kernel."""
         from mahtab_tui.tui.screens.confirm import confirm
 
         question = "Kill the kernel? Variables that are not saved are lost; the transcript stays."

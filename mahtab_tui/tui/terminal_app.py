@@ -58,7 +58,6 @@ class TerminalApp(App[T]):
         return role_variables(self.current_theme)
 
     def action_dark_light(self) -> None:
-        """Go from the dark theme to the light one, or back."""
         self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
 
     def mask(self, text: str) -> str:
@@ -81,7 +80,6 @@ class TerminalApp(App[T]):
 
     @property
     def is_ending(self) -> bool:
-        """Whether the user is leaving it."""
         return self._exit
 
     @property
@@ -90,7 +88,6 @@ class TerminalApp(App[T]):
         return self._driver if isinstance(self._driver, TypedAheadDriver) else None
 
     def leave_by_code(self) -> None:
-        """Leave because a cell called `exit()`."""
         self.exit()
 
     async def on_event(self, event: Event) -> None:

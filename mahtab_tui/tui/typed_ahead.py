@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -129,13 +130,11 @@ class TypedAheadDriver(LinuxDriver):
     @property
     def cell_size(self) -> tuple[int, int] | None:
         """Width and height of a cell in pixels; None if the terminal does not tell."""
-        try:
+        with contextlib.suppress(OSError):
             rows, columns, width, height = struct.unpack("4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8)))
-        except OSError:
-            return self.answers.cell
-        if not (rows and columns and width >= columns and height >= rows):
-            return self.answers.cell
-        return width // columns, height // rows
+            if rows and columns and width >= columns and height >= rows:
+                return width // columns, height // rows
+        return self.answers.cell
 
 
 def _can_be_asked() -> bool:

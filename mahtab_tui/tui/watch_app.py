@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -37,21 +37,6 @@ AT_ONCE = 100
 """Lines that are drawn at a time, so that keys do not wait."""
 
 
-class Watched(Protocol):
-    """Something that `WatchApp` follows."""
-
-    name: str
-
-    def widgets(self) -> list[Widget]:
-        """The widgets that show it."""
-
-    def begin(self) -> None:
-        """Called once the widgets are mounted."""
-
-    def look(self) -> str:
-        """Show what is new, and return the state for the head line."""
-
-
 class WatchApp(TerminalApp[int]):
     """A head line that names what is watched, and its widgets below."""
 
@@ -61,7 +46,7 @@ class WatchApp(TerminalApp[int]):
         Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
-    def __init__(self, watched: Watched, *, theme: str = "") -> None:
+    def __init__(self, watched: WatchedFile | WatchedSession, *, theme: str = "") -> None:
         styles = resource_folder("styles")
         super().__init__(css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")], theme=theme)
         self._watched = watched
@@ -79,7 +64,7 @@ class WatchApp(TerminalApp[int]):
         self.set_interval(RATE, self.look)
 
     def look(self) -> None:
-        """Show what is new."""
+        """Show what is new, and what state the watched one is in."""
         self._show_state(self._watched.look())
 
     def _show_state(self, state: str) -> None:

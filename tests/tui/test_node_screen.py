@@ -12,8 +12,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.node_actions import CallSelection
 from mahtab_tui.tui.screens.node import NodeScreen
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
-from mahtab_tui.tui.screens.node.text_pane import TextPane
-from mahtab_tui.tui.screens.node.text_rows import TextRows
+from mahtab_tui.tui.screens.node.text_pane import TextPane, TextRows
 from tests.tui.editor_app import until
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running, wide

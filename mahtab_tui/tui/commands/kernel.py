@@ -187,7 +187,7 @@ def choose_python(work: Workspace, path: str) -> None:
     argument="ADDRESS",
 )
 def choose_kernel(work: Workspace, address: str) -> None:
-    from mahtab_tui.tui.kernel_choices import choose_kernel
+    from mahtab_tui.tui.screens.kernels import choose_kernel
 
     choose_kernel(work, address)
 

@@ -48,7 +48,6 @@ class Workspace:
     """All commands of the application."""
 
     def tell(self, text: str, severity: SeverityLevel = "information") -> None:
-        """Show a short notification."""
         self.app.tell(text, severity)
 
     def refuse(self, why: str, entered: str) -> None:

@@ -5,48 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.session.context_use import ContextUse
 from mahtab_tui.tui.rows.fetcher import Fetcher
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import TextDialog
 
 _COLOURS = ("$model", "$moon", "$person", "$good", "$bad", "$foreground")
 _ROOM = "░"
 
 
-class ContextScreen(Dialog[None]):
+class ContextScreen(TextDialog):
     """Counts on a thread, because the model may have to be loaded."""
 
-    asks = False
-    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def __init__(self, count: Callable[[], ContextUse]) -> None:
         """count: counts what the next question would send; may raise an exception with a sentence."""
-        super().__init__()
+        super().__init__("Context · Esc closes", "counting …", id="context-rows")
         self._count = count
         self._fetcher = Fetcher(self)
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large"):
-            yield Static("Context · Esc closes", classes="quiet", markup=False)
-            with VerticalScroll():
-                yield Static("counting …", id="context-rows", markup=False)
 
     def on_mount(self) -> None:
         self._fetcher.ask("context", self._count, self._show, self._say)
 
     def _show(self, use: ContextUse) -> None:
-        rows = self.query_one("#context-rows", Static)
-        rows.update(context_lines(use, max(20, rows.size.width)))
+        self.text.update(context_lines(use, max(20, self.text.size.width)))
 
     def _say(self, sentence: str) -> None:
-        self.query_one("#context-rows", Static).update(Content.styled(one_line(sentence), "$bad"))
+        self.text.update(Content.styled(one_line(sentence), "$bad"))
 
 
 def context_lines(use: ContextUse, width: int) -> Content:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
+from textual.widgets import Static
 
 from mahtab_tui.tui.textual_fixes.removable import removable
 
@@ -29,3 +33,22 @@ class Dialog(ModalScreen[ScreenResultType]):
     def action_leave(self) -> None:
         """Close without an answer."""
         self.dismiss(None)
+
+
+class TextDialog(Dialog[None]):
+    """A heading over a text that scrolls; commands may open other screens over it."""
+
+    asks = False
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
+
+    def __init__(self, heading: str, text: str = "", *, id: str) -> None:
+        """id: of the text."""
+        super().__init__()
+        self.heading = Static(heading, classes="quiet", markup=False)
+        self.text = Static(text, id=id, markup=False)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog large"):
+            yield self.heading
+            with VerticalScroll():
+                yield self.text

@@ -97,7 +97,6 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def _find(self) -> None:
-        """List the topics that match."""
         wanted = self._wanted
         found = [topic for topic in TOPICS if not wanted or (self._has_key(wanted) if topic == KEYS else matching(page(topic).text, wanted))]
         if found and self._topic not in found:
@@ -149,7 +148,6 @@ class HelpScreen(Dialog[None]):
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
     def _page(self, wanted: str, width: int) -> Text:
-        """Draw a page of the manual, or the parts of it that match."""
         text = page(self._topic).text
         markdown = Markdown(Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
         shown = Text()
@@ -160,7 +158,6 @@ class HelpScreen(Dialog[None]):
         return shown
 
     def _keys(self, wanted: str, width: int) -> Content:
-        """Draw the keys that match; long help is wrapped below itself."""
         indent = " " * (_KEYS + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""

@@ -46,7 +46,6 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         await self._find(self.listing.typed)
 
     async def _find(self, query: str) -> None:
-        """Search on a thread, and show the matches."""
         found = await asyncio.to_thread(self._history.search, query)
         if not self.is_current:  # the user left while it searched
             return
@@ -69,7 +68,6 @@ class HistorySearch(ListScreen[HistoryEntry | None, HistoryEntry]):
         return Content.assemble(glyph, " ", text, ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"))
 
     def describe(self, row: HistoryEntry | None) -> Content:
-        """Show all of the entry below the list."""
         self._whole.python = row is None or row.mode == "python"
         self._whole.load_text(clean(row.text) if row else "")
         return Content("")

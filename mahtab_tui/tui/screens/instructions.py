@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.told import told
@@ -17,28 +15,21 @@ from mahtab_tui.knowledge.instructions import Found
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.writing import allow
 from mahtab_tui.tui.screens.confirm import confirm
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import TextDialog
 
 _NONE = "There are no instructions. ~/.mahtab/AGENTS.md holds yours, AGENTS.md in a project those of the project."
 
 
-class InstructionsScreen(Dialog[None]):
+class InstructionsScreen(TextDialog):
     """Shows the text of every file, and lets the user trust the project's."""
 
-    asks = False
-    BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close"), ("t", "trust", "Trust")]
+    BINDINGS: ClassVar[list[BindingType]] = [("t", "trust", "Trust")]
 
     def __init__(self, read: Callable[[], Found]) -> None:
         """read: reads the files."""
-        super().__init__()
+        super().__init__("", id="instructions-text")
         self._read = read
         self._found = read()
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large"):
-            yield Static(id="instructions-about", classes="quiet", markup=False)
-            with VerticalScroll():
-                yield Static(id="instructions-text", markup=False)
 
     def on_mount(self) -> None:
         self._show()
@@ -46,7 +37,7 @@ class InstructionsScreen(Dialog[None]):
 
     def _show(self) -> None:
         keys = "t trusts what is held back · Esc closes" if self._found.held_back else "Esc closes"
-        self.query_one("#instructions-about", Static).update(f"Instructions · {keys}")
+        self.heading.update(f"Instructions · {keys}")
         lines: list[Content] = []
         model = self._found.told()
         for each in self._found.files:
@@ -55,10 +46,9 @@ class InstructionsScreen(Dialog[None]):
                 lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
                 lines.append(Content.styled(told(model.get(part.name, part.text)).rstrip("\n") + "\n", "$muted"))
         lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
-        self.query_one("#instructions-text", Static).update(Content("\n").join(lines or [Content.styled(_NONE, "$muted")]))
+        self.text.update(Content("\n").join(lines or [Content.styled(_NONE, "$muted")]))
 
     def action_trust(self) -> None:
-        """Ask whether to trust what is shown."""
         held_back = self._found.held_back
         if not held_back:
             return

@@ -1,15 +1,22 @@
-"""A picker of kernels: here, with another interpreter, elsewhere, or one that waits."""
+"""A picker of kernels: here, with another interpreter, elsewhere, or one that waits; the session goes on with the chosen one."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.kernel.base import KernelError, KernelInfo
+from mahtab_tui.kernel.environments import found_environments, found_kernelspecs
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.commands.workspace import Workspace
 
 _NAME = 34
 """Columns of a kernel's name."""
@@ -70,3 +77,54 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
             self.listing.say("This kernel runs now.")
         else:
             self.dismiss(row)
+
+
+def choose_kernel(work: Workspace, address: str) -> None:
+    """Go on with the kernel at an address; without one, let the user choose."""
+    from mahtab_tui.session.beginning import check_address
+
+    def chosen(choice: KernelChoice | None) -> None:
+        if choice is None:
+            return
+        if choice.kind == "python":
+            work.session.kernel_control.activate(choice.name)
+        elif choice.kind == "session":
+            work.leaving.go_to(choice.name, back="/kernel")
+        elif choice.kind == "here":
+            work.session.kernel_control.move("")
+        else:
+            try:
+                check_address(choice.name)
+            except KernelError as error:
+                work.tell(str(error), "error")
+                return
+            work.session.kernel_control.move(choice.name)
+            work.choices.remember_kernel(choice.name)
+
+    if address:
+        chosen(KernelChoice("here" if address == "here" else "address", address, ""))
+        return
+    info, recent = work.session.kernel.info(), work.choices.kernels
+    work.app.push_screen(KernelPicker(_present(info), lambda: _others(info, recent)), chosen)
+
+
+def _present(info: KernelInfo) -> KernelChoice:
+    version = f"Python {info.python}" if info.python else str(info.state)
+    return KernelChoice("address", info.place, version) if info.place else KernelChoice("here", "here", f"{version}, {info.executable}")
+
+
+def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
+    from mahtab_tui.kernel.held.waiting import waiting_kernels
+    from mahtab_tui.session.waiting import waiting_elsewhere
+
+    found = [KernelChoice("here", "here", "this machine")]
+    if not info.place:
+        found += [KernelChoice("python", each.path, "an environment of this machine") for each in found_environments(Path(info.cwd), info.executable)]
+    waits = [each for each in waiting_kernels() if not each.has_host]
+    found += [
+        KernelChoice("session", each.session, f"waits, {f'cell {each.cell} runs' if each.cell else 'idle'}: its session opens") for each in waits
+    ]
+    found += [KernelChoice("session", each.session, f"waits on {each.station.label}: its session opens") for each in waiting_elsewhere()]
+    if find_spec("jupyter_client") is not None:
+        found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
+    return found + [KernelChoice("address", address, "used before") for address in recent]

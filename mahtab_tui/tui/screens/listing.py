@@ -134,16 +134,13 @@ class Listing(Vertical, Generic[Row]):
 
     @property
     def typed(self) -> str:
-        """What stands in the line."""
         return self._line.value
 
     def set_text(self, text: str) -> None:
-        """Put a text into the line."""
         self._line.value, self._line.cursor_position = text, len(text)
 
     @property
     def chosen(self) -> Row | None:
-        """The row at the cursor."""
         place = self._place
         return None if place is None else self.rows[place]
 

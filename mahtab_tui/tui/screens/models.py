@@ -84,7 +84,6 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
 
     @work(exclusive=True)
     async def _try(self, spec: str) -> None:
-        """Return the model if it can be used, else show why not."""
         problem = await asyncio.to_thread(problem_of, spec, self._access)
         if not self.is_current:
             return

@@ -84,7 +84,6 @@ class ServersScreen(ListScreen[None, ServerState]):
         return one_line(visible(self._mask(text)))
 
     def _matching(self, state: ServerState, typed: str) -> list[str]:
-        """Return the names of the server's tools that match."""
         return [wire for wire, tool in state.tools.items() if typed.lower() in tool.name.lower()]
 
     def _tools_of(self, state: ServerState) -> Content:

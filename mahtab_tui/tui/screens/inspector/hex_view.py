@@ -59,7 +59,6 @@ class HexRows:
         return [number for number in range(first * ROW // BLOCK, -(-last // BLOCK)) if number not in self.blocks]
 
     def take(self, blocks: list[tuple[int, bytes]]) -> None:
-        """Keep blocks that were fetched."""
         self.blocks.update(blocks)
         while len(self.blocks) > _KEPT:
             self.blocks.popitem(last=False)

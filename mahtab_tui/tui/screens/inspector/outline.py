@@ -40,7 +40,6 @@ class Branch:
         return self.count + sum(branch.lines for branch in self.open.values())
 
     def take(self, page: int, count: int, children: Sequence[Child]) -> None:
-        """Take in a page of children."""
         self.count = min(count, MOST)
         self._pages[page] = children
         # Drop what was unfolded and is gone now, or has become empty.
@@ -55,7 +54,6 @@ class Branch:
         return page[place] if page is not None and place < len(page) else None
 
     def replace(self, position: int, child: Child) -> None:
-        """Put a child in the place of another."""
         page = list(self._pages.get(position // ITEMS, ()))
         if position % ITEMS < len(page):
             page[position % ITEMS] = child
@@ -74,7 +72,6 @@ class Branch:
         return copy
 
     def unfold(self, position: int, child: Child) -> None:
-        """Show a child's own children below it."""
         self.open[position] = Branch(self.path_of(child), self.depth + 1, child.count, TreeLine(self, position))
 
     def path_of(self, child: Child) -> Path:

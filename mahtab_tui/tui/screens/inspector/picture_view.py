@@ -85,7 +85,6 @@ class PictureView(View, PictureWidget, can_focus=True):
         self._fit()
 
     def _fit(self) -> None:
-        """Scale it to the size of the screen."""
         if self._opened is None or not self.size:
             return
         image, (width, height) = self._opened.image, self.size

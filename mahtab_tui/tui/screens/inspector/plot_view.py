@@ -41,7 +41,6 @@ class PlotView(View, Vertical, can_focus=True):
         self.reload()
 
     def show_path(self, path: Path) -> None:
-        """Draw the object at a path."""
         self._path = path
         self.reload()
 

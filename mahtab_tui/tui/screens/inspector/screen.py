@@ -11,12 +11,13 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import InspectedObject, Look
 from mahtab_tui.tui.clipboard import copy
@@ -24,13 +25,13 @@ from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.screens.inspector.export_choice import ExportChoice
 from mahtab_tui.tui.screens.inspector.exporting import ENDINGS, export_code, suggested
 from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.level import Level
 from mahtab_tui.tui.screens.inspector.view import Excerpt, View
 from mahtab_tui.tui.screens.inspector.viewer import Viewer
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
 
@@ -88,7 +89,6 @@ class InspectorScreen(Dialog[None]):
 
     @property
     def labels(self) -> list[str]:
-        """The names of the opened objects, from the variable to the one on the screen."""
         return [level.label for level in self._levels]
 
     # Opening
@@ -110,7 +110,6 @@ class InspectorScreen(Dialog[None]):
             self.app.notify(plain(opened.problem), markup=False, severity="warning")
 
     def _show(self, number: int) -> None:
-        """Show a view of the object, by its number."""
         level = self._level
         if number >= len(level.tabs):
             return
@@ -232,3 +231,25 @@ class InspectorScreen(Dialog[None]):
             return
         self._run(f"rlm({message.question!r}, {opened.expression})")
         self.dismiss(None)
+
+
+class ExportChoice(Dialog[bool | None]):
+    """Returns True for all of the object, False for the part that is shown, None after Escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    def __init__(self, seen: str, everything: str) -> None:
+        super().__init__()
+        self._seen, self._everything = one_line(seen), one_line(everything)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog menu"):
+            yield Static("Export", classes="quiet", markup=False)
+            yield Options(
+                Option(f"What is shown: {self._seen}", id="seen"), Option(f"All of it: {self._everything}", id="all"), compact=True, markup=False
+            )
+            yield Static("Enter exports what is chosen · Esc cancels", classes="quiet", markup=False)
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id == "all")

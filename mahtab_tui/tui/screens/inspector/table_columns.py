@@ -40,7 +40,6 @@ class TableColumns:
         return self._widths.get(column, NARROWEST + 5)
 
     def take_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
-        """Take in names and types."""
         for column, heading in zip(columns, headings, strict=True):
             self.headings[column] = heading
             self._grow(column, [self.name(column) + _MARKS, self.type(column)])

@@ -117,7 +117,6 @@ class TableModel:
 
     @property
     def filtered(self) -> bool:
-        """Whether some rows are left out."""
         return self.rows != self.of
 
     def arrange(self, arranged: TableArrangement, busy: str) -> None:
@@ -177,6 +176,5 @@ class TableModel:
         return column
 
     def take_figures(self, column: int, figures: ColumnStatistics | None) -> None:
-        """Take in the figures of a column; None if it has none."""
         self._figures_of = None
         self.columns.take_figures(column, figures)

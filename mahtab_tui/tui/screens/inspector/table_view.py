@@ -61,7 +61,6 @@ class TableView(View, ScrollView, can_focus=True):
         self._left = min(self._left, self._column)
 
     def show(self, subject: Subject) -> None:
-        """Show another table."""
         self.subject = subject
         self._begin()
         self._measure()
@@ -300,7 +299,6 @@ class TableView(View, ScrollView, can_focus=True):
             self._fetch()
 
     def action_make_variable(self) -> None:
-        """Assign the visible rows to a variable."""
         if not self.excerpt.opened.expression:
             self.fail("No expression leads to this table: assign it to a variable in a cell.")
         else:

@@ -207,7 +207,6 @@ class TextView(View, LongTextView, can_focus=True):
         self.ask("search by a regular expression" if self._regex else "search the text", self._words, self._search)
 
     def action_regex(self) -> None:
-        """Switch between regular expressions and plain words."""
         self._regex = not self._regex
         self.say(("Searches for regular expressions; x: for words." if self._regex else "Searches for words; x: for regular expressions.", "$muted"))
 
@@ -258,5 +257,4 @@ def repr_view(subject: Subject) -> TextView:
 
 
 def counted(characters: int) -> str:
-    """``1 character``, ``2,000 characters``."""
     return f"{characters:,} character{'' if characters == 1 else 's'}"

@@ -42,7 +42,6 @@ class TreeRows:
         return Row(self._spans(line, line.child))
 
     def take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
-        """Take in a page of children."""
         branch.take(page, count, children)
         self.come = True
         for child in children:

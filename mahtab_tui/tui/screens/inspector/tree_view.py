@@ -39,7 +39,6 @@ class TreeView(View, RowsView, can_focus=True):
         self._fetch_page(self._tree.root, 0)
 
     def show(self, subject: Subject) -> None:
-        """Show the tree of another object."""
         self.subject = subject
         self._tree.problem, self._tree.come, self.cursor = "", False, 0
         self.reload()
@@ -69,7 +68,6 @@ class TreeView(View, RowsView, can_focus=True):
     # Fetching
 
     def _fetch(self) -> None:
-        """Fetch the pages of the lines on the screen."""
         wanted: dict[tuple[int, int], Branch] = {}
         top = self.scroll_offset.y
         for line in lines(self._tree.root, top, top + self.size.height):

@@ -85,7 +85,6 @@ class View(Widget):
 
     @property
     def palette(self) -> Palette:
-        """The theme's colours."""
         return palette_of(self.app)
 
     @property

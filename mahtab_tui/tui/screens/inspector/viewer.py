@@ -47,11 +47,9 @@ class Viewer(Vertical):
         return self.view is not None and self.view in view.ancestors_with_self
 
     def say(self, content: Content) -> None:
-        """Show a text in the status line."""
         self._status.update(content)
 
     def fail(self, sentence: str) -> None:
-        """Show an error in the status line."""
         self.say(Content.styled(plain(sentence), "$bad"))
 
     @on(View.StatusChanged)
@@ -66,7 +64,6 @@ class Viewer(Vertical):
         self.ask(message.placeholder, message.value, message.then)
 
     def ask(self, placeholder: str, value: str, then: Callable[[str], object]) -> None:
-        """Ask the user for a line, and call `then` with it."""
         self._entered = then
         self._line.placeholder, self._line.value = placeholder, value
         self._line.display, self._status.display = True, False

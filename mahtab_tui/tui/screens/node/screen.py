@@ -117,7 +117,6 @@ class NodeScreen(Dialog[None], NodeActions):
             self.dismiss(None)
 
     def action_text(self) -> None:
-        """Go from the story to the text, or back."""
         side = self.query_one("#node-side")
         to_text = not side.has_focus_within
         if not self.has_class("-beside"):

@@ -76,7 +76,6 @@ class Story:
         return found.row if found.child is None else Row(self._drawing.spans(CallLine("node", self._tree, found.child), self._clock(), None))
 
     def update(self) -> None:
-        """Make the rows again."""
         self.rows = self._made()
 
     def _made(self) -> list[StoryRow]:

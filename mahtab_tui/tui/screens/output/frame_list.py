@@ -59,7 +59,6 @@ class FrameList(RowsView, can_focus=True):
 
     @property
     def at(self) -> int:
-        """The number of the frame at the cursor."""
         return self._frames.chosen
 
     @property

@@ -1,8 +1,10 @@
-"""A screen for all of a long output: search, wrap, copy, save."""
+"""A screen for all of a long output as plain text: search, wrap, copy, save."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,14 +12,49 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.looking import Look, TextPart
 from mahtab_tui.tui.clipboard import MOST, copy
 from mahtab_tui.tui.commands.on_screens import PAGER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.screens.inspector.text_source import BLOCK, LocalText
 from mahtab_tui.tui.screens.inspector.text_view import TextView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_subject
-from mahtab_tui.tui.screens.output.whole import WholeOutput, readable
+
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_SAMPLE = 100_000
+"""Characters that are searched for the colours which the whole is likely to have."""
+
+
+def readable(text: str) -> str:
+    """Remove escape sequences and control characters. A million lines take less than a second."""
+    if "\x1b" in text:
+        # An output has few different colours: replacing each is many times faster than a pattern over all of it.
+        for sequence in set(_SGR.findall(text, 0, _SAMPLE)):
+            text = text.replace(sequence, "")
+        if "\x1b" in text:
+            text = _SGR.sub("", text)
+    return plain(collapse(text))
+
+
+class WholeOutput(LocalText):
+    """A text of any length: the lines before each block are counted once."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        counts = (text.count("\n", start, start + BLOCK) for start in range(0, len(text), BLOCK))
+        self._lines = [0, *accumulate(counts)]
+        self.text = text
+
+    @property
+    def lines(self) -> int:
+        return self._lines[-1] + (not self.text.endswith("\n"))
+
+    def block(self, number: int) -> TextPart:
+        start = number * BLOCK
+        return TextPart(self.text[start : start + BLOCK], self._lines[number], self.size)
 
 
 class PagerScreen(OutputScreen):

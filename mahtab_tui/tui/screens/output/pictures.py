@@ -52,7 +52,6 @@ class PicturesScreen(OutputScreen):
         self.save(f"cell-{self._cell}{number}.{suffix}", base64.b64decode(picture.data))
 
     async def action_step(self, step: int) -> None:
-        """Show the next picture (1), or the previous one (-1)."""
         if 0 <= self._at + step < len(self._pictures):
             self._at += step
             await self._show()

@@ -25,7 +25,6 @@ class SettingWriter:
         self._change = change
 
     async def toggle(self) -> str:
-        """Switch a setting that is on or off."""
         return await self.set("false" if getattr(self._settings, self._key) else "true")
 
     async def set(self, text: str) -> str:

@@ -40,7 +40,6 @@ class MarkdownPreview(RowsView, can_focus=True):
         super().__init__(self.rows, id=id)
 
     def show(self, source: str) -> None:
-        """Show a text from its beginning."""
         if len(source) > LONGEST:
             source = f"{source[:LONGEST]}\n\n*… {len(source) - LONGEST:,} characters more: open it in the editor.*"
         if source != self.rows.source:

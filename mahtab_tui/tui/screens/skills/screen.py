@@ -180,7 +180,6 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     @work
     async def _create(self, name: str) -> None:
-        """Create a skill from the template, and open it."""
         try:
             path = await asyncio.to_thread(create_skill, self._project / ".mahtab" / "skills", name)
         except SkillError as error:
