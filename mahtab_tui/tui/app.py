@@ -10,7 +10,6 @@ from rich.console import RenderableType
 from textual import on
 from textual.actions import ActionParseResult
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
 from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
@@ -69,7 +68,7 @@ def _command_provider() -> type[Provider]:
 class MahtabApp(TerminalApp[int]):
     """The full screen over one session."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(COMMANDS)]
+    BINDINGS = bindings(COMMANDS)
     COMMANDS: ClassVar = {_command_provider}
 
     panes: Panes

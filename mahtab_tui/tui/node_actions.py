@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
@@ -33,7 +32,7 @@ class NodeActions(Widget):
     It must be the second base class, because Textual takes the default styles from the first one.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NODE_COMMANDS)]
+    BINDINGS = bindings(NODE_COMMANDS)
 
     control: SearchControl
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import ActiveBinding, Binding, BindingType
@@ -13,7 +12,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.search.control import NoControl
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.commands.on_screens import PLAYER_COMMANDS
+from mahtab_tui.tui.commands.on_screens import PACE_COMMANDS, PLAYER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.search_tree import SearchTreePane
@@ -25,7 +24,6 @@ _ORDER = ("replay-pause", "replay-step", "replay-slower", "replay-faster", "repl
 _HELP = ("Replay", "Namespace", "Recursion")
 """The groups of keys that the help shows."""
 _PLAYS = frozenset({"pause", "pace", "finish", "step", "take_over"})
-_SPEED = Binding.Group("Speed", compact=True)
 
 
 class PlayerScreen(Screen[None]):
@@ -41,7 +39,8 @@ class PlayerApp(TerminalApp[int]):
     """Plays records, at a pace that the user changes. It runs nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(replace(each, group=_SPEED if each.action.startswith("pace") else None) for each in bindings(PLAYER_COMMANDS)),
+        *bindings(PLAYER_COMMANDS),
+        *bindings(PACE_COMMANDS, Binding.Group("Speed", compact=True)),
         Binding("f1", "help", "Keys", show=False, priority=True, id="help"),
         Binding("f10", "dark_light", "Dark / light", show=False, priority=True, id="dark-light"),
         Binding("ctrl+q", "quit", "Leave", priority=True, id="quit"),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
 from mahtab_tui.bus import tags
@@ -66,7 +64,7 @@ class SessionReplayApp(PlayerApp):
     """Shows transcript, namespace and searches of a session, at a pace that the user changes."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012  (as Textual types it)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(SESSION_COMMANDS)]
+    BINDINGS = bindings(SESSION_COMMANDS)
 
     def __init__(self, title: str, records: Sequence[Record], *, speed: float = 1.0, theme: str = "", keymap: dict[str, str] | None = None) -> None:
         """speed: how many times faster than the session was; the nearest of `PACES` is used."""

@@ -87,9 +87,12 @@ FRAMES_COMMANDS: tuple[PaneCommand, ...] = (
 
 PLAYER_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand("replay-pause", "pause", "space", "Pause", "Stop playing, or go on", "Replay", True, priority=True),
+    PaneCommand("replay-finish", "finish", "greater_than_sign", "To the end", "Show the rest at once", "Replay", True, priority=True),
+)
+
+PACE_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand("replay-faster", "pace(1)", "plus,equals_sign", "Faster", "Play faster", "Replay", True, priority=True),
     PaneCommand("replay-slower", "pace(-1)", "minus", "Slower", "Play slower", "Replay", True, priority=True),
-    PaneCommand("replay-finish", "finish", "greater_than_sign", "To the end", "Show the rest at once", "Replay", True, priority=True),
 )
 
 SESSION_COMMANDS: tuple[PaneCommand, ...] = (
@@ -103,6 +106,6 @@ PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *(*TRANSCRIPT_COMMANDS, *NODE_COMMANDS),
     *(*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURE_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS),
     *(*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_COMMANDS, *TEXT_COMMANDS, *ARRAY_COMMANDS, *PLOT_COMMANDS),
-    *(*VARIABLE_COMMANDS, *PLAYER_COMMANDS, *SESSION_COMMANDS),
+    *(*VARIABLE_COMMANDS, *PLAYER_COMMANDS, *PACE_COMMANDS, *SESSION_COMMANDS),
 )
 """All commands of single panes and screens. A user can change their keys, as those of the application's commands."""

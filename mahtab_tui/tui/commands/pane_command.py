@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class SlashCommand(PaneCommand):
     """What may follow the slash name; empty for nothing."""
 
 
-def bindings(commands: Iterable[PaneCommand]) -> list[Binding]:
-    """Make a binding for each command that has a key of its own."""
+def bindings(commands: Iterable[PaneCommand], group: Binding.Group | None = None) -> list[BindingType]:
+    """Make a binding for each command that has a key of its own. group: in which the footer shows them."""
     return [
-        Binding(command.keys, command.action, command.title, show=command.footer, priority=command.priority, id=command.id, tooltip=command.help)
-        for command in commands
-        if command.bound
+        Binding(each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id, tooltip=each.help, group=group)
+        for each in commands
+        if each.bound
     ]

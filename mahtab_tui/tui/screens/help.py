@@ -98,7 +98,8 @@ class HelpScreen(Dialog[None]):
     @on(Input.Changed)
     def _find(self) -> None:
         wanted = self._wanted
-        found = [topic for topic in TOPICS if not wanted or (self._has_key(wanted) if topic == KEYS else matching(page(topic).text, wanted))]
+        has_key = any(wanted.lower() in " ".join(row).lower() for row in self._rows)
+        found = [topic for topic in TOPICS if not wanted or (has_key if topic == KEYS else matching(page(topic).text, wanted))]
         if found and self._topic not in found:
             self._topic = found[0]
         options = self.query_one(OptionList)
@@ -124,9 +125,6 @@ class HelpScreen(Dialog[None]):
     @property
     def _wanted(self) -> str:
         return self.query_one(Input).value.strip()
-
-    def _has_key(self, wanted: str) -> bool:
-        return any(wanted.lower() in " ".join(row).lower() for row in self._rows)
 
     def _show(self) -> None:
         rows, wanted = self.query_one("#help-rows", Static), self._wanted

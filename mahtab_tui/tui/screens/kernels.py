@@ -45,10 +45,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
     def on_mount(self) -> None:
         self.listing.count("looking…")
-        threading.Thread(target=self._look, name="kernels", daemon=True).start()
-
-    def _look(self) -> None:
-        self.call_later(self._show, self._find())
+        threading.Thread(target=lambda: self.call_later(self._show, self._find()), name="kernels", daemon=True).start()
 
     def _show(self, found: Sequence[KernelChoice]) -> None:
         self._found = [self._present, *(each for each in found if each[:2] != self._present[:2])]

@@ -53,7 +53,8 @@ class UndoScreen(Dialog[None]):
         self._fetcher.ask("undo", self._preview, self._ready, self._failed)
 
     def _ready(self, restoration: Restoration) -> None:
-        self._tell(_told(restoration))
+        lines = change_lines(restored_rows(restoration.changes), not_restored_rows(restoration))
+        self._tell(Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")]))
         self.query_one("#yes").disabled = False
 
     def _failed(self, sentence: str) -> None:
@@ -80,8 +81,3 @@ def _title(cells: Sequence[int]) -> str:
     if len(cells) == 1:
         return f"Undo cell {cells[0]}?"
     return f"Undo {len(cells)} cells, from cell {cells[0]} to cell {cells[-1]}?"
-
-
-def _told(restoration: Restoration) -> Content:
-    lines = change_lines(restored_rows(restoration.changes), not_restored_rows(restoration))
-    return Content("\n").join([*lines, Content(""), Content.styled(OUTSIDE, "$muted")])

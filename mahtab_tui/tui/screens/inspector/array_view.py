@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -24,7 +21,7 @@ from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
 class ArrayView(View, Vertical):
     """Lets the user choose the slice of an array that a table or a plot shows. All views of an array show the same slice."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(ARRAY_COMMANDS)]
+    BINDINGS = bindings(ARRAY_COMMANDS)
 
     def __init__(self, subject: Subject, content: TableView | PlotView) -> None:
         """content: shows the slice."""

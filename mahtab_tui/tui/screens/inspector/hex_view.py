@@ -70,7 +70,7 @@ class HexView(View, RowsView, can_focus=True):
     margin = 0
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(binding for binding in bindings(TEXT_COMMANDS) if binding.action not in ("wrap", "ask", "regex")),
+        *bindings(each for each in TEXT_COMMANDS if each.action not in ("wrap", "ask", "regex")),
         Binding("home", "scroll_home", "Beginning", show=False),
         Binding("end", "scroll_end", "End", show=False),
     ]

@@ -7,10 +7,9 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.segment import Segment
-from textual.binding import BindingType
 from textual.events import Resize
 from textual.strip import Strip
 
@@ -50,7 +49,7 @@ class DecodedPicture(NamedTuple):
 class PictureView(View, PictureWidget, can_focus=True):
     """A picture, as large as fits on the screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PICTURE_COMMANDS)]
+    BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
         """file: gets another picture than the object's; called on a thread, may raise `KernelError`."""
@@ -64,7 +63,11 @@ class PictureView(View, PictureWidget, can_focus=True):
         """The picture whose rows are drawn now."""
         self._rows: list[Strip] = []
         self._drawings = Drawings(
-            self.fetcher, lambda: self.app.console, lambda: [self._fitted] if self._fitted else [], self._drawn, self._cannot_draw
+            self.fetcher,
+            lambda: self.app.console,
+            lambda: [self._fitted] if self._fitted else [],
+            self._drawn,
+            lambda _: self.fail("The picture cannot be drawn."),
         )
 
     def on_mount(self) -> None:
@@ -105,9 +108,6 @@ class PictureView(View, PictureWidget, can_focus=True):
     def _drawn(self, picture: Picture) -> None:
         self._picture, self._rows = picture, self._drawings.of(picture) or []
         self.refresh()
-
-    def _cannot_draw(self, picture: Picture) -> None:
-        self.fail("The picture cannot be drawn.")
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:

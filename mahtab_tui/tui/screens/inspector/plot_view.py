@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import BindingType
 from textual.color import Color
 from textual.containers import Vertical
 from textual.events import Resize
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 class PlotView(View, Vertical, can_focus=True):
     """Draws an object, or a slice of it: a line or a heat map of the values, or their histogram."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PLOT_COMMANDS)]
+    BINDINGS = bindings(PLOT_COMMANDS)
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)

@@ -32,10 +32,6 @@ class Block:
         self.labels = page.labels
         self.cells: dict[int, Sequence[str | None]] = {}
 
-    def take(self, columns: Sequence[int], page: TablePage) -> None:
-        """Take in more columns."""
-        self.cells.update(zip(columns, page.cells, strict=True))
-
 
 class TableCache:
     """The blocks of rows that were used last."""
@@ -52,7 +48,7 @@ class TableCache:
         block = self._blocks.get(wanted.block)
         if block is None or block.positions != page.positions:
             block = self._blocks[wanted.block] = Block(page)
-        block.take(wanted.columns, page)
+        block.cells.update(zip(wanted.columns, page.cells, strict=True))
         while len(self._blocks) > _KEPT:
             self._blocks.popitem(last=False)
 

@@ -75,12 +75,12 @@ class LocalText:
 
     def __init__(self, text: str, first_line: int = 1) -> None:
         self.size = len(text)
-        self._text = text
+        self.text = text
         self._first = first_line - 1
 
     def block(self, number: int) -> TextPart:
         start = number * BLOCK
-        return TextPart(self._text[start : start + BLOCK], self._first + self._text.count("\n", 0, start), self.size)
+        return TextPart(self.text[start : start + BLOCK], self._first + self.text.count("\n", 0, start), self.size)
 
     def fetch(self, number: int) -> TextPart:
         return self.block(number)
@@ -89,7 +89,7 @@ class LocalText:
         """Do nothing: all blocks are here."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
-        return TextWindow(lambda first, last: self._text[first:last], self.size).find(words, start, backwards=backwards)
+        return TextWindow(lambda first, last: self.text[first:last], self.size).find(words, start, backwards=backwards)
 
 
 class BlockWindow(TextWindow):

@@ -108,7 +108,7 @@ class Story:
                 right=[(self._spent(turn), palette.muted)],
             )
         if node.kind != "llm" or not node.finished:  # Its words are its answer.
-            yield from self._words(_prose(turn))
+            yield from self._markdown.document(plain(_prose(turn)), self._width, palette.model)
         if turn.code is not None:
             code = CodeRows(self._width, palette, palette.model)
             code.update(turn.code.strip("\n"))
@@ -119,9 +119,6 @@ class Story:
             )
         yield from self._printed(turn)
         yield Row()
-
-    def _words(self, words: str) -> Iterator[Row]:
-        yield from self._markdown.document(plain(words), self._width, self._palette.model)
 
     def _printed(self, turn: Turn) -> Iterator[Row]:
         if turn.output is None:

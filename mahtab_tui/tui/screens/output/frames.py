@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
@@ -46,7 +45,7 @@ def _variables_of(look: Look, path: Path) -> Subject:
 class FramesScreen(OutputScreen):
     """Shows the exception, the frames, the source of the chosen frame, and its variables."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FRAMES_COMMANDS)]
+    BINDINGS = bindings(FRAMES_COMMANDS)
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class FramesScreen(OutputScreen):
         frame = self._frames.frame
         self.set_title(f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}")
         self._variables.show(_variables_of(self.look, variables_path(self._cell, self._all, self._frames.at)))
-        self.fetcher.ask("code", lambda: code_of(frame, self._code_of), self._show, self._show_problem)
+        self.fetcher.ask("code", lambda: code_of(frame, self._code_of), self._show, lambda problem: self._show(Code("", None), problem))
 
     def _show(self, code: Code, problem: str = "") -> None:
         self._code = code
@@ -96,9 +95,6 @@ class FramesScreen(OutputScreen):
         marked = range(0) if code.line is None else range(code.line.start, max(code.line.stop, code.line.start + 1))
         self._source.show(LocalText(code.text), "python", problem, marked)
         self._source.go_to(marked.start)
-
-    def _show_problem(self, sentence: str) -> None:
-        self._show(Code("", None), sentence)
 
     def action_save(self) -> None:
         if self._code.text:

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
-from typing import ClassVar
 
-from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.handlers import StoreError
@@ -46,7 +44,6 @@ class WholeOutput(LocalText):
         super().__init__(text)
         counts = (text.count("\n", start, start + BLOCK) for start in range(0, len(text), BLOCK))
         self._lines = [0, *accumulate(counts)]
-        self.text = text
 
     @property
     def lines(self) -> int:
@@ -60,7 +57,7 @@ class WholeOutput(LocalText):
 class PagerScreen(OutputScreen):
     """Opens at once; the text is read on a thread."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PAGER_COMMANDS)]
+    BINDINGS = bindings(PAGER_COMMANDS)
 
     def __init__(self, title: str, file: str, read: Callable[[], str | None], look: Look, folder: Path) -> None:
         """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it is saved. folder: for a saved file whose name has none."""

@@ -6,9 +6,7 @@ import base64
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple
-
-from textual.binding import BindingType
+from typing import NamedTuple
 
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.commands.on_screens import PICTURES_COMMANDS
@@ -28,7 +26,7 @@ class DisplayedPicture(NamedTuple):
 class PicturesScreen(OutputScreen):
     """The arrows go from one picture to the next."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PICTURES_COMMANDS)]
+    BINDINGS = bindings(PICTURES_COMMANDS)
 
     def __init__(self, cell: int, pictures: Sequence[DisplayedPicture], look: Look, folder: Path) -> None:
         super().__init__(look, folder)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
@@ -33,7 +31,7 @@ class OutputScreen(Dialog[None]):
     """A title, a viewer, and the keys that they share."""
 
     AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(OUTPUT_COMMANDS)]
+    BINDINGS = bindings(OUTPUT_COMMANDS)
 
     def __init__(self, look: Look, folder: Path) -> None:
         """folder: for a saved file whose name has none."""
