@@ -142,18 +142,14 @@ def branch(work: Workspace, cell: str) -> None:
 @command("branches", "", "Branches", "List the branches of this session, and switch to one", "Session", slash="branches")
 def branches(work: Workspace) -> None:
     from mahtab_tui.tui.screens.branches import BranchesScreen
+    from mahtab_tui.tui.screens.dialog import ask
 
     try:
         present = work.session.branches.session
     except KernelError as error:
         work.tell(str(error), "warning")
-        return
-
-    def chosen(session: str | None) -> None:
-        if session is not None:
-            work.leaving.go_to(session)
-
-    work.app.push_screen(BranchesScreen(present, work.session.branches.family), chosen)
+    else:
+        ask(work.app, BranchesScreen(present, work.session.branches.family), work.leaving.go_to)
 
 
 @command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")

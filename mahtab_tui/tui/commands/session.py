@@ -74,13 +74,10 @@ def export(work: Workspace, typed: str) -> None:
 
 @command("sessions", "", "Sessions", "Search what was said and run in all sessions; read, resume, rename or delete one", "Session", slash="sessions")
 def sessions(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions.screen import sessions_screen
 
-    def chosen(session: str | None) -> None:
-        if session is not None:
-            work.leaving.go_to(session, back="/sessions")
-
-    work.app.push_screen(sessions_screen(work.session, work.commands), chosen)
+    ask(work.app, sessions_screen(work.session, work.commands), partial(work.leaving.go_to, back="/sessions"))
 
 
 @slash_command("rename", "Rename session", "Change the title of this session in lists of sessions", "Session", slash="rename", argument="TITLE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from mahtab_tui.tui.commands.command import command, slash_command
@@ -26,16 +27,12 @@ def skills(work: Workspace) -> None:
 @slash_command("unload-skill", "Unload skill", "No longer give a loaded skill to the model", "Session", slash="unload", argument="NAME")
 def unload_skill(work: Workspace, name: str) -> None:
     from mahtab_tui.knowledge.library import NoSkill
+    from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.listing import ChooseOne
 
     loaded = work.session.knowledge.loaded
     if not name and (names := loaded.names):
-
-        def chosen(picked: str | None) -> None:
-            if picked:
-                unload_skill.run(work, picked)
-
-        work.app.push_screen(ChooseOne("Unload a skill", names, ""), chosen)
+        ask(work.app, ChooseOne("Unload a skill", names, ""), partial(unload_skill.run, work))
         return
     try:
         loaded.unload(name)

@@ -58,9 +58,10 @@ class Workspace:
 
     def with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
         """Use the given value, or ask for one."""
+        from mahtab_tui.tui.screens.dialog import ask
         from mahtab_tui.tui.screens.prompt import Prompt
 
         if value:
             use(value)
         else:
-            self.app.push_screen(Prompt(title, present), lambda text: use(text) if text else None)
+            ask(self.app, Prompt(title, present), use)

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.commands.pane_command import PaneCommand
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.textual_fixes.options import Options
 
 _KEYS = 5
@@ -99,8 +99,4 @@ class ActionMenu(Dialog[str | None]):
 def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
     """Show a menu of actions, and run the one that the user chooses on `owner`."""
 
-    def chosen(action: str | None) -> None:
-        if action is not None:
-            owner.call_later(owner.run_action, action)
-
-    owner.app.push_screen(ActionMenu(title, commands, owner.app._keymap), chosen)
+    ask(owner.app, ActionMenu(title, commands, owner.app._keymap), lambda action: owner.call_later(owner.run_action, action))

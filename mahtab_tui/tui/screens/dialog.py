@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -12,6 +13,8 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
 from mahtab_tui.tui.textual_fixes.removable import removable
+
+Answer = TypeVar("Answer")
 
 
 @removable
@@ -33,6 +36,16 @@ class Dialog(ModalScreen[ScreenResultType]):
     def action_leave(self) -> None:
         """Close without an answer."""
         self.dismiss(None)
+
+
+def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
+    """Show a dialog, and call `then` with its answer, if the user gives one."""
+
+    def answered(answer: Answer | None) -> None:
+        if answer is not None:
+            then(answer)
+
+    app.push_screen(dialog, answered)
 
 
 class TextDialog(Dialog[None]):

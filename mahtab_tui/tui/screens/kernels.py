@@ -13,6 +13,7 @@ from textual.content import Content
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError, KernelInfo
 from mahtab_tui.kernel.environments import found_environments, found_kernelspecs
+from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ def choose_kernel(work: Workspace, address: str) -> None:
     """Go on with the kernel at an address; without one, let the user choose."""
     from mahtab_tui.session.beginning import check_address
 
-    def chosen(choice: KernelChoice | None) -> None:
-        if choice is None:
-            return
+    def chosen(choice: KernelChoice) -> None:
         if choice.kind == "python":
             work.session.kernel_control.activate(choice.name)
         elif choice.kind == "session":
@@ -102,7 +101,7 @@ def choose_kernel(work: Workspace, address: str) -> None:
         chosen(KernelChoice("here" if address == "here" else "address", address, ""))
         return
     info, recent = work.session.kernel.info(), work.choices.kernels
-    work.app.push_screen(KernelPicker(_present(info), lambda: _others(info, recent)), chosen)
+    ask(work.app, KernelPicker(_present(info), lambda: _others(info, recent)), chosen)
 
 
 def _present(info: KernelInfo) -> KernelChoice:

@@ -16,7 +16,7 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class Prompt(Dialog[str | None]):
-    """Returns the line, or None after Escape."""
+    """Returns the line, or None after Escape or if it is empty."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -32,4 +32,4 @@ class Prompt(Dialog[str | None]):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
+        self.dismiss(event.value.strip() or None)

@@ -24,7 +24,7 @@ from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fetcher import Fetcher
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.inspector.exporting import ENDINGS, export_code, suggested
 from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.level import Level
@@ -196,11 +196,10 @@ class InspectorScreen(Dialog[None]):
             self._ask_for_file(Excerpt(opened))
             return
 
-        def chosen(all_of_it: bool | None) -> None:
-            if all_of_it is not None:
-                self._ask_for_file(Excerpt(opened) if all_of_it else excerpt)
+        def chosen(all_of_it: bool) -> None:
+            self._ask_for_file(Excerpt(opened) if all_of_it else excerpt)
 
-        self.app.push_screen(ExportChoice(excerpt.description, f"{opened.type} {opened.summary}"), chosen)
+        ask(self.app, ExportChoice(excerpt.description, f"{opened.type} {opened.summary}"), chosen)
 
     def _ask_for_file(self, excerpt: Excerpt) -> None:
         assert self._level.opened is not None

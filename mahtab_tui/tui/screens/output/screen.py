@@ -15,7 +15,7 @@ from mahtab_tui.kernel.looking import InspectedObject, Look, ViewKind
 from mahtab_tui.tui.commands.on_screens import OUTPUT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fetcher import Fetcher
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.inspector.view import Subject
 from mahtab_tui.tui.screens.inspector.viewer import Viewer
 from mahtab_tui.tui.screens.prompt import Prompt
@@ -56,12 +56,11 @@ class OutputScreen(Dialog[None]):
     def save(self, name: str, content: bytes) -> None:
         """Ask for a file, write the content on a thread, and show the outcome. name: the suggestion."""
 
-        def chosen(entered: str | None) -> None:
-            if entered:
-                path, viewer = self._folder / os.path.expanduser(entered), self.viewer
-                self.fetcher.ask("save", lambda: written(path, content), lambda path: viewer.say(Content(plain(f"Saved to {path}"))), viewer.fail)
+        def chosen(entered: str) -> None:
+            path, viewer = self._folder / os.path.expanduser(entered), self.viewer
+            self.fetcher.ask("save", lambda: written(path, content), lambda path: viewer.say(Content(plain(f"Saved to {path}"))), viewer.fail)
 
-        self.app.push_screen(Prompt("Save to the file", name), chosen)
+        ask(self.app, Prompt("Save to the file", name), chosen)
 
 
 def written(path: Path, content: bytes) -> Path:

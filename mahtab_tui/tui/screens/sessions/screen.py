@@ -34,6 +34,7 @@ from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.commands.pane_command import SlashCommand
 from mahtab_tui.tui.rows.newest import NewestOnly
 from mahtab_tui.tui.screens.confirm import confirm
+from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.sessions.preview import Preview
@@ -279,12 +280,11 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if (hit := self._chosen(self.action_rename)) is None:
             return
 
-        def named(title: str | None) -> None:
-            if title:
-                masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
-                self._do(partial(rename_session, self._database, hit.session.id, masked), "")
+        def named(title: str) -> None:
+            masked = self.app.mask(title) if isinstance(self.app, TerminalApp) else title
+            self._do(partial(rename_session, self._database, hit.session.id, masked), "")
 
-        self.app.push_screen(Prompt("Title of the session", hit.session.heading), named)
+        ask(self.app, Prompt("Title of the session", hit.session.heading), named)
 
     def action_delete(self) -> None:
         if (hit := self._chosen(self.action_delete)) is None:
@@ -317,12 +317,11 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if (hit := self._chosen(self.action_export)) is None:
             return
 
-        def named(file: str | None) -> None:
-            if file:
-                path = Path(self._project, os.path.expanduser(file))
-                self._do(partial(export_session, hit.session, path, self._told), "")
+        def named(file: str) -> None:
+            path = Path(self._project, os.path.expanduser(file))
+            self._do(partial(export_session, hit.session, path, self._told), "")
 
-        self.app.push_screen(Prompt("File to write: .ipynb, .py, .md, .html, or .jsonl.gz for all of it", f"{hit.session.id}.ipynb"), named)
+        ask(self.app, Prompt("File to write: .ipynb, .py, .md, .html, or .jsonl.gz for all of it", f"{hit.session.id}.ipynb"), named)
 
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
         """The session at the cursor; None if there is none, or while the list does not yet show what was typed: then `act` is called later."""

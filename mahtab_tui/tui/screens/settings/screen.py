@@ -15,6 +15,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
 from mahtab_tui.settings.sources import ValueOrigin, project_folder
 from mahtab_tui.settings.values import NOT_SET, SettingEntry, choices, entries, is_secret
+from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import ChooseOne, Listing, ListScreen, short_path
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.checks import is_model, themes
@@ -140,12 +141,11 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             secret = is_secret(key)
             dialog = EditSetting(row, "" if secret or row.value == NOT_SET else row.value, secret=secret)
 
-        def entered(text: str | None) -> None:
-            if text is not None:
-                writer = self._writer(key)
-                self._begin(writer.set(text) if text else writer.unset())
+        def entered(text: str) -> None:
+            writer = self._writer(key)
+            self._begin(writer.set(text) if text else writer.unset())
 
-        self.app.push_screen(dialog, entered)
+        ask(self.app, dialog, entered)
 
     def _writer(self, key: str) -> SettingWriter:
         return SettingWriter(self._settings, key, self._file, self._change)

@@ -16,6 +16,7 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.knowledge.skills import SkillError, create_skill
 from mahtab_tui.settings.model import resource_folder
+from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import Listing, ListScreen, short_path
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import MarkdownPreview
@@ -172,11 +173,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             self.listing.say(outcome, style)
 
     def action_new(self) -> None:
-        def named(name: str | None) -> None:
-            if name:
-                self._create(name)
-
-        self.app.push_screen(Prompt("Name of the new skill: a-z, 0-9 and single hyphens"), named)
+        ask(self.app, Prompt("Name of the new skill: a-z, 0-9 and single hyphens"), self._create)
 
     @work
     async def _create(self, name: str) -> None:
