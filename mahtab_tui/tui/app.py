@@ -68,6 +68,7 @@ def _command_provider() -> type[Provider]:
 class MahtabApp(TerminalApp[int]):
     """The full screen over one session."""
 
+    TITLE = "mahtab"
     BINDINGS = bindings(COMMANDS)
     COMMANDS: ClassVar = {_command_provider}
 

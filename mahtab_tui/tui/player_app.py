@@ -38,6 +38,7 @@ class PlayerScreen(Screen[None]):
 class PlayerApp(TerminalApp[int]):
     """Plays records, at a pace that the user changes. It runs nothing."""
 
+    TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(PLAYER_COMMANDS),
         *bindings(PACE_COMMANDS, Binding.Group("Speed", compact=True)),

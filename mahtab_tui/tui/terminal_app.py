@@ -34,7 +34,6 @@ RIGHT_BUTTON = 3
 class TerminalApp(App[T]):
     """Draws text only, reads keys through `TypedAheadDriver`, and keeps the traceback of an error that ends it."""
 
-    TITLE = "mahtab"
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
     def __init__(self, *, theme: str = "", guard: ScreenGuard | None = None, **options: Any) -> None:

@@ -40,6 +40,7 @@ AT_ONCE = 100
 class WatchApp(TerminalApp[int]):
     """A head line that names what is watched, and its widgets below."""
 
+    TITLE = "mahtab"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
         Binding("q", "quit", "Leave", show=False),  # without priority: a filter takes it as a letter
