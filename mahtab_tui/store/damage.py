@@ -17,7 +17,8 @@ _WAL, _SHM = "-wal", "-shm"
 def open_file(path: Path | None, tables: str, wait: float) -> sqlite3.Connection:
     """Open a database, each statement of which is a transaction of its own; a new file is readable by this user only.
 
-    path: None for memory. tables: statements that make them. wait: seconds to wait for another program's write. Raises `sqlite3.Error`, `OSError`.
+    path: None for memory. tables: statements that make them; empty if the caller prepares it. wait: seconds to wait for another program's write.
+    Raises `sqlite3.Error`, `OSError`.
     """
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
