@@ -103,3 +103,11 @@ def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
     places = [block.mgr_locs for block in manager.blocks]
     again = unpacked(packed(places, set(), namespace), dict[int, object]().__getitem__, namespace)
     assert [place.indexer for place in again] == [place.indexer for place in places]
+
+
+def test_what_shares_the_data_of_an_index_is_carried_with_it() -> None:
+    series = pandas.Series([1, 2, 3])
+    index = pandas.Index(series)
+    refs = series._mgr.blocks[0].refs
+    again, _, _ = unpacked(packed([refs, series, index], set(), {}), lambda address: None, {})
+    assert len(again.referenced_blocks) == 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..statics import MISSING, loaded
+from ..statics import MISSING, descends, loaded
 from ..stdlib import late_import
 from .parts import contents_of
 
@@ -31,7 +31,7 @@ def reduced(thing: Any, namespace: dict[str, Any]) -> Any:
     if cls is loaded("numpy", "ndarray"):
         return _array_parts(thing)
     if cls is loaded("pandas._libs.internals", "BlockValuesRefs"):
-        return _refs, ([block for block in (found() for found in thing.referenced_blocks) if block is not None],)
+        return _refs, ([holder for holder in (found() for found in thing.referenced_blocks) if holder is not None],)
     if cls is loaded("pandas._libs.internals", "BlockPlacement"):
         return cls, (thing.indexer,)
     return NotImplemented
@@ -58,11 +58,12 @@ def _set_function(function: types.FunctionType, fields: Any) -> None:
         setattr(function, name, value)
 
 
-def _refs(blocks: list[Any]) -> Any:
-    """What pandas notes about blocks that share their data."""
+def _refs(holders: list[Any]) -> Any:
+    """What pandas notes about blocks and indexes that share their data."""
     made = loaded("pandas._libs.internals", "BlockValuesRefs")()
-    for block in blocks:
-        made.add_reference(block)
+    for holder in holders:
+        is_block = descends(type(holder), loaded("pandas._libs.internals", "Block"))
+        (made.add_reference if is_block else made.add_index_reference)(holder)
     return made
 
 
