@@ -88,8 +88,8 @@ class CellRows:
         for change in certain_first[:CHANGES]:
             sign = CHANGE_SIGNS.get(change.change, "~")
             description = "" if sign == "−" else described(change).replace("\n", " ")
-            name = f"{sign} {' '.join(plain(change.name).split())}"
-            add((name, styles[sign]), (f" {description}" if description else "", palette.muted))
+            name = " ".join(plain(change.name).split())
+            add((f"{sign} ", styles[sign]), (name, styles[sign]), (f" {description}" if description else "", palette.muted))
         if (more := len(self._cell.changes) - CHANGES) > 0:
             add((f"and {more} more", palette.muted))
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
