@@ -27,6 +27,9 @@ class Road:
         self._behind = behind
         self.home = folder / "home-there"
         self.home.mkdir()
+        self.temporary = folder / "tmp-there"
+        """For the files of ours that the home folder cannot take; other tests have theirs."""
+        self.temporary.mkdir()
         self.python = python
         self._open: list[ProcessKernel] = []
 
@@ -37,7 +40,7 @@ class Road:
     @property
     def typed(self) -> str:
         """The address, as one types it after ``--kernel``."""
-        there = [*self._behind, "env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", self.python]
+        there = [*self._behind, "env", f"HOME={self.home}", f"XDG_CACHE_HOME={self.home / '.cache'}", f"TMPDIR={self.temporary}", self.python]
         return f"command: {shlex.join([sys.executable, str(_PROXY), str(self.folder), *there])}"
 
     def delay(self, milliseconds: float) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -130,10 +131,18 @@ def test_others_get_no_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
     road = Road(tmp_path)
-    cache = road.home / ".cache" / "mahtab-tui"
+    cache, other = road.home / ".cache" / "mahtab-tui", road.temporary / f"mahtab-tui-{os.getuid()}"
     cache.mkdir(parents=True)
     cache.chmod(0o777)
     cells = road.kernel()
     assert cells.text("1 + 1") == "2\n"
     assert list(cache.iterdir()) == []
+    assert stat.S_IMODE(other.stat().st_mode) == 0o700
     road.close()
+    other.chmod(0o750)
+    with pytest.raises(KernelError, match="No folder there can be written that belongs to you alone"):
+        road.kernel()
+    shutil.rmtree(other)
+    other.symlink_to(tmp_path)
+    with pytest.raises(KernelError, match="No folder there can be written that belongs to you alone"):
+        road.kernel()

@@ -106,6 +106,8 @@ def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
 
 
 def test_what_shares_the_data_of_an_index_is_carried_with_it() -> None:
+    import pandas
+
     series = pandas.Series([1, 2, 3])
     index = pandas.Index(series)
     refs = series._mgr.blocks[0].refs
