@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.player import Player
 from mahtab_tui.tui.player_app import PlayerApp
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 _AT_ONCE = 2_000
 """Events that are folded at a time; keys come between."""

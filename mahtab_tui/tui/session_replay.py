@@ -19,8 +19,8 @@ from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.player import PACES, Player
 from mahtab_tui.tui.player_app import PlayerApp
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 LONGEST_WAIT = 2.0
 """Seconds; longer waits of the session are shortened to them."""

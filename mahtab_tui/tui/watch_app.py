@@ -22,7 +22,7 @@ from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000
 """Bytes of a log's end that are shown at first."""

@@ -28,10 +28,10 @@ from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.slash import SlashCompletions
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
 from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:

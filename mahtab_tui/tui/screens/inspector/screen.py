@@ -30,9 +30,9 @@ from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.level import Level
 from mahtab_tui.tui.screens.inspector.view import Excerpt, View
 from mahtab_tui.tui.screens.inspector.viewer import Viewer
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 
 class InspectorScreen(Dialog[None]):

@@ -24,7 +24,7 @@ from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.node.heading import PlaceBar, crumbs, figures
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
 from mahtab_tui.tui.screens.node.text_pane import TextPane
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 BESIDE = 130
 """Columns from which the text stands beside the story; on narrower screens only one of them is visible."""

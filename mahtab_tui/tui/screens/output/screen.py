@@ -19,7 +19,7 @@ from mahtab_tui.tui.screens.dialog import Dialog, ask
 from mahtab_tui.tui.screens.inspector.view import Subject
 from mahtab_tui.tui.screens.inspector.viewer import Viewer
 from mahtab_tui.tui.screens.prompt import Prompt
-from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 
 def no_subject(look: Look, kind: ViewKind) -> Subject:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import ActiveBinding
+from textual.binding import ActiveBinding, Binding
 from textual.events import Leave, MouseDown, MouseMove, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
 from textual.screen import Screen
 from textual.strip import Strip
@@ -24,8 +25,14 @@ class Key(NamedTuple):
     shown: str
     """Its name for the user."""
     description: str
+    """Empty for a key whose group goes on: its last key tells what all of them do."""
     enabled: bool
     tooltip: str
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The key and its description as they are drawn."""
+        return (f" {self.shown} ", f"{self.description} ") if self.description else (f" {self.shown}", "")
 
 
 class KeyLine(Widget):
@@ -67,25 +74,26 @@ class KeyLine(Widget):
         for active in screen.active_bindings.values():
             if active.binding.show:
                 first.setdefault(active.binding.action, active)
+        shown = list(first.values())
         keys = tuple(
-            Key(binding.key, self.app.get_key_display(binding), binding.description, enabled, tooltip)
-            for _, binding, enabled, tooltip in first.values()
+            Key(binding.key, self.app.get_key_display(binding), _description(binding, following.binding if following else None), enabled, tooltip)
+            for (_, binding, enabled, tooltip), following in zip_longest(shown, shown[1:])
         )
         if keys != self.keys:
             self.keys = keys
             self._scroll(0)
 
     def render_line(self, y: int) -> Strip:
-        parts = {name: self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")}
+        styles = [self.get_component_rich_style(f"key-line--{name}") for name in ("key", "description")]
         hover = Style(bgcolor=self.get_component_rich_style("key-line--hover").bgcolor)
         segments: list[Segment] = []
         for key in self.keys:
             more = hover if key is self._hovered else Style(dim=True) if not key.enabled else Style()
-            segments += [Segment(f" {key.shown} ", parts["key"] + more), Segment(f"{key.description} ", parts["description"] + more)]
+            segments += [Segment(text, style + more) for text, style in zip(key.parts, styles, strict=True)]
         return Strip(segments).crop_extend(self._left, self._left + self.size.width, self.rich_style)
 
     def _widths(self) -> list[int]:
-        return [Segment(f" {key.shown} {key.description} ").cell_length for key in self.keys]
+        return [cell_len("".join(key.parts)) for key in self.keys]
 
     def _at(self, x: int) -> Key | None:
         """Return the key in a column."""
@@ -126,3 +134,9 @@ class KeyLine(Widget):
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
         self._scroll(-_STEP)
+
+
+def _description(binding: Binding, following: Binding | None) -> str:
+    if binding.group is None:
+        return binding.description
+    return "" if following is not None and following.group == binding.group else binding.group.description
