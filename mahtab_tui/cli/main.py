@@ -22,7 +22,9 @@ from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.session.ground import Ground
     from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.settings.model import Settings
 
 app = typer.Typer(
     name="mahtab-tui",
@@ -142,86 +144,45 @@ def screen(
         check_terminal(ASK_INSTEAD)
     except NoTerminal as error:
         fail(str(error))
-    from mahtab_tui.kernel.base import KernelError
-    from mahtab_tui.session.beginning import kernel_at, process_kernel
-    from mahtab_tui.store.namespaces import keep_place
-    from mahtab_tui.store.resume import NoSession, new_store
+    from mahtab_tui.system.later import Later
     from mahtab_tui.tui.open import open_screen
 
     if no_store:
-        from mahtab_tui.store.memory import MemoryStore
-        from mahtab_tui.system.exporting import keep_from_langsmith
+        from mahtab_tui.cli.grounds import ground_without_store
 
-        keep_from_langsmith()
-        try:
-            raise typer.Exit(
-                open_screen(
-                    settings,
-                    process_kernel(settings),
-                    store=MemoryStore(),
-                    collector=collector,
-                    moved=moved,
-                    files=files,
-                    notebook=opened,
-                    no_trace=True,
-                ).code
-            )
-        except KernelError as error:
-            fail(str(error))
+        ground = Later.of(ground_without_store(settings))
+        raise typer.Exit(open_screen(settings, ground, collector=collector, moved=moved, files=files, notebook=opened, no_trace=True).code)
     project = Path.cwd()
     while True:  # one session after the other, as the user switches between branches
-        try:
-            if resume or continue_:
-                from mahtab_tui.cli.resume import resume as resumed
-
-                store, name, past = resumed(
-                    resume if resume not in (None, LATEST) else None, project if continue_ else None, variables=settings.keep_namespace
-                )
-            else:
-                store, name, past = new_store(project)
-        except NoSession as error:
-            fail(str(error))
-        if opened is None and past:
-            from mahtab_tui.cli.notebooks import notebook_of
-
-            opened = notebook_of(past)
-        keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
-        held = store.session if store.claim is not None else ""
-        waiting = None
         if resume or continue_:
-            from mahtab_tui.cli.resume import attach
+            from mahtab_tui.cli.grounds import resumed_ground
 
-            waiting, past = attach(store, past, settings)
+            found = resumed_ground(settings, None if resume == LATEST else resume, project if continue_ else None, opened)
+            ground, name, past, opened = Later.of(found.ground), found.name, found.past, found.notebook
+        else:
+            ground, name, past = Later(partial(_new_ground, settings, project)), project.name or "session", []
+            if settings.kernel is not None:
+                ground.get()  # an address that is none ends the command
         try:
-            closed = open_screen(
-                settings,
-                process_kernel(settings, keep, session=held, waiting=waiting),
-                store=store,
-                name=name,
-                past=past,
-                claim=store.claim,
-                collector=collector,
-                moved=moved,
-                files=files,
-                notebook=opened,
-                make_kernel=partial(kernel_at, settings, keep, held),
-            )
-        except KernelError as error:
-            fail(str(error))
+            closed = open_screen(settings, ground, name=name, past=past, collector=collector, moved=moved, files=files, notebook=opened)
         finally:
-            if store.claim is not None:
-                store.claim.release()
+            if ground.made:
+                ground.get().release()
         if not closed.next_session:
             break
         resume, continue_, files, opened, moved = closed.next_session, False, [], None, ""
-    if resume or continue_ or store.begun:
-        from mahtab_tui.bus.sanitize import one_line
+    if ground.made:
+        from mahtab_tui.cli.grounds import tell_how_to_continue
 
-        typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
-        typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
-        if closed.kernel_goes_on:
-            typer.echo(f"The cell goes on meanwhile. To end it: mahtab-tui sessions stop {store.session}")
+        tell_how_to_continue(ground.get(), name, resumed=bool(resume or continue_), goes_on=closed.kernel_goes_on)
     raise typer.Exit(closed.code)
+
+
+def _new_ground(settings: Settings, project: Path) -> Ground:
+    """Create what a new session stands on, behind the first picture."""
+    from mahtab_tui.cli.grounds import new_ground
+
+    return new_ground(settings, project)
 
 
 def ask(

@@ -46,6 +46,8 @@ class Succession:
         """Whether new processes load changed modules anew."""
         self.size = (80, 24)
         """Columns and lines that new processes are told."""
+        self._size_told = self.size
+        """With which the newest process was started."""
         self.state = KernelState.DEAD
         self.worker: WorkerProcess | None = None
         """The process that runs."""
@@ -242,7 +244,8 @@ class Succession:
 
         cwd = self.worker.cwd if self.worker is not None else self._cwd
         folder = cwd if self._place.label else existing_folder(cwd)  # a station looks by itself
-        start = partial(self._place.start, executable, folder, self._color, self.size, self._wire)
+        self._size_told = self.size
+        start = partial(self._place.start, executable, folder, self._color, self._size_told, self._wire)
         worker = WorkerProcess(executable, folder, start, self._host, self)
         worker.start()
         self.attached = worker.waited
@@ -260,6 +263,9 @@ class Succession:
 
                 raise KernelError(TAKEN)
             self.worker, self.executable = worker, executable
+        if self.size != self._size_told:  # it has changed meanwhile
+            columns, lines = self.size
+            worker.tell("size", columns=columns, lines=lines)
 
     def _failed(self, text: str) -> None:
         self.failure = text

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahtab_tui.bus.masking import masked
 from mahtab_tui.llm.base import ModelError
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+    from mahtab_tui.settings.model import Settings
 
 OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""
@@ -66,6 +67,11 @@ def full_name(spec: str, provider: str | None) -> str:
 def default_model() -> str:
     """Return ``claude`` if the CLI is on the PATH, otherwise ``demo``."""
     return "claude" if shutil.which("claude") else "demo"
+
+
+def chosen_model(settings: Settings) -> str:
+    """Return the full name of the model that answers first."""
+    return full_name(settings.model or default_model(), settings.provider)
 
 
 def model_label(spec: str) -> str:
@@ -203,6 +209,8 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
 
 
 def _first_line(error: Exception, key: str) -> str:
+    from mahtab_tui.bus.masking import masked
+
     return str(masked((str(error).splitlines() or [type(error).__name__])[0], key))
 
 

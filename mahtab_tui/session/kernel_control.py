@@ -7,19 +7,16 @@ import threading
 from collections.abc import Callable
 
 from mahtab_tui.bus.records import Notice, emit
-from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.ground import MakeKernel
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo
 
 _PATIENCE = 5.0
 """Seconds to wait for the variables to be written."""
-
-
-MakeKernel = Callable[[str], Kernel]
-"""Creates a kernel at an address; empty for this machine. Raises `KernelError`."""
 
 
 class KernelControl:

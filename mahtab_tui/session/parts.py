@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.handlers import PromptHandler, Store
-from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
@@ -21,7 +21,9 @@ from mahtab_tui.session.branches import Branches
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.entries import Entries
 from mahtab_tui.session.face import Face
+from mahtab_tui.session.ground import Ground
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.keeping import Keeping
@@ -40,12 +42,17 @@ from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.exporting import traces_go_to
 
 if TYPE_CHECKING:
+    import logging
+
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.server_calls import ServerCalls
     from mahtab_tui.session.suggestions import Suggestions
+
+_PATIENCE, _HURRY = 5.0, 0.5
+"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
 
 
 class Parts:
@@ -54,15 +61,12 @@ class Parts:
     def __init__(
         self,
         settings: Settings,
-        log: logging.Logger,
-        prompt: PromptHandler,
-        secrets: Secrets,
-        kernel: Kernel,
-        profile: Profile,
-        inbox: Inbox,
+        ground: Ground,
         ready: Future[bool],
+        listeners: Sequence[Callable[[logging.Logger], None]],
         face: Face,
-        store: Store | None,
+        name: str,
+        model: str,
         past: Sequence[Record],
         files: Sequence[DataFile],
         notebook: NotebookFile | None,
@@ -72,6 +76,19 @@ class Parts:
         no_trace: bool,
     ) -> None:
         """The arguments are those of `Session`, and what it has made of them."""
+        store = ground.store
+        log, prompt = setup_logging(store)
+        self.log = log
+        self.secrets = secrets = Secrets(settings.secrets)
+        log.addFilter(MaskingFilter(secrets))
+        for begin in listeners:
+            begin(log)
+        prompt.resume(past, same_kernel=ground.kernel.waited)
+        self.masked = MaskedKernel(ground.kernel, secrets)
+        self.kernel: Kernel = self.masked
+        kernel = self.kernel
+        self.profile = profile = Profile(log, settings, name, model)
+        self.inbox = inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
         self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
         log.addHandler(self.private)
@@ -102,6 +119,7 @@ class Parts:
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
         self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
+        self.entries = Entries(log, self.turns)
         self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
         self.suggestions: Suggestions | None = None
@@ -124,3 +142,34 @@ class Parts:
             self.notebook = Notebook(log, inbox, self.cells, secrets, notebook, past, everything)
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past)
+
+    def save(self) -> None:
+        """Write growing streams to the store now."""
+        for handler in self.log.handlers:
+            handler.flush()
+
+    def close(self, *, keep_kernel: bool, hurry: bool, leave: bool) -> None:
+        """End all of them; the arguments are those of `Session.close`. Nothing follows on the bus."""
+        leave = leave and self.kernel.outlives
+        self.inbox.close()
+        if leave:  # before anything that it waits for is answered
+            self.save()
+            self.kernel.close(leave=True)
+        if self.hooks is not None:
+            self.hooks.close()
+        self.joined_agents.close()
+        self.host.inputs.cancel_all()
+        self.approvals.cancel_all()
+        self.agent.close()
+        self.keeping.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
+        if not keep_kernel and not leave:
+            self.kernel.close()
+        self.searches.close()
+        self.knowledge.close()
+        if self.suggestions is not None:
+            self.suggestions.close()
+        if not leave:  # its cell goes on
+            self.cell_thread.close()
+        if self.notebook is not None:
+            self.notebook.end()
+        close_logging(self.log)

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Notice, Session, emit
-from mahtab_tui.llm.providers import default_model, full_name, model_label
+from mahtab_tui.llm.providers import model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
 if TYPE_CHECKING:
@@ -22,11 +22,12 @@ _RIGHTS: dict[ApprovalMode, str] = {
 class Profile:
     """Holds the session's name, model and approval mode; logs each change."""
 
-    def __init__(self, log: logging.Logger, settings: Settings, name: str) -> None:
+    def __init__(self, log: logging.Logger, settings: Settings, name: str, model: str) -> None:
+        """model: a full name."""
         self._log = log
         self._settings = settings
         self.name = name
-        self.model = full_name(settings.model or default_model(), settings.provider)
+        self.model = model
         """The model's full name, with its provider."""
         self.party = model_label(self.model)
         """The model's short name, shown beside its answers."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.masking import MaskingFilter, Secrets
-from mahtab_tui.bus.records import Record, emit
-from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.session.inbox import Inbox, Item, Mode
-from mahtab_tui.session.profile import Profile
+from mahtab_tui.llm.providers import chosen_model
 from mahtab_tui.settings.model import ApprovalMode, Settings
+from mahtab_tui.system.imports import IMPORTS
+from mahtab_tui.system.later import Later
 
 if TYPE_CHECKING:
+    import logging
+
     from mahtab_tui.bus.decision import Decision
     from mahtab_tui.bus.handlers import Store
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.code_help import Completions, Explanation
@@ -31,11 +30,14 @@ if TYPE_CHECKING:
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.context_use import ContextUse
+    from mahtab_tui.session.entries import Entries
     from mahtab_tui.session.face import Face
+    from mahtab_tui.session.ground import Ground
     from mahtab_tui.session.hooks import Hooks
+    from mahtab_tui.session.inbox import Inbox, Item, Mode
     from mahtab_tui.session.joined_agents import JoinedAgents
     from mahtab_tui.session.keeping import Keeping
-    from mahtab_tui.session.kernel_control import KernelControl, MakeKernel
+    from mahtab_tui.session.kernel_control import KernelControl
     from mahtab_tui.session.kernel_host import SessionKernelHost
     from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
@@ -44,17 +46,13 @@ if TYPE_CHECKING:
     from mahtab_tui.session.parts import Parts
     from mahtab_tui.session.plans import Plans
     from mahtab_tui.session.private_names import PrivateNames
+    from mahtab_tui.session.profile import Profile
     from mahtab_tui.session.requests import UserRequests
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.turns import TurnHost
     from mahtab_tui.session.undo import Undo
 
-_REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
-
 _TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. To take it back, leave, and come back with --continue."
-
-_PATIENCE, _HURRY = 5.0, 0.5
-"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
 
 Stopped = Literal["model", "cell", "hook"]
 T = TypeVar("T")
@@ -80,7 +78,7 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        kernel: Kernel,
+        kernel: Kernel | Later[Ground],
         face: Face,
         *,
         store: Store | None = None,
@@ -88,12 +86,12 @@ class Session:
         past: Sequence[Record] = (),
         files: Sequence[DataFile] = (),
         notebook: NotebookFile | None = None,
-        make_kernel: MakeKernel | None = None,
         by_program: bool = False,
         no_trace: bool = False,
     ) -> None:
-        """past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
-        notebook: a file whose cells are shown and can be run. make_kernel: creates a kernel at another place, if this one may be left.
+        """kernel: or all that the session stands on, store included, which is made when the first of its parts is wanted.
+        past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
+        notebook: a file whose cells are shown and can be run.
 
         by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
         and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
@@ -102,39 +100,57 @@ class Session:
         self.settings = settings
         self.no_trace = no_trace
         self.past = past
-        self._store = store
-        self._closed = False
-        self.log, prompt = setup_logging(store)
-        self.secrets = Secrets(settings.secrets)
-        """Keys from the configuration, and lines typed hidden."""
-        self.log.addFilter(MaskingFilter(self.secrets))
-        prompt.resume(past, same_kernel=kernel.waited)
-        self._masked = MaskedKernel(kernel, self.secrets)
-        self.kernel: Kernel = self._masked
-        self.profile = Profile(self.log, settings, name)
-        self.inbox = Inbox(self.log)
+        if not isinstance(kernel, Later):
+            from mahtab_tui.session.ground import Ground
+
+            kernel = Later.of(Ground(kernel, store))
+        self.ground = kernel
         self.ready: Future[bool] = Future()
         """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
-        self._prompt = prompt
+        self._closed = False
         self._face = face
+        self._name = name
         self._files = files
         self._notebook_file = notebook
-        self._make_kernel = make_kernel
         self._by_program = by_program
-        self._building = threading.Lock()
-        self._built: Parts | None = None
+        self._first_model = chosen_model(settings)
+        self._listeners: list[Callable[[logging.Logger], None]] = []
+        self._parts_later = Later(self._build)
+
+    @property
+    def built(self) -> bool:
+        """Whether its parts are built."""
+        return self._parts_later.made
+
+    def build(self) -> None:
+        """Build its parts, unless they are built."""
+        self._parts_later.get()
+
+    def listen(self, begin: Callable[[logging.Logger], None]) -> None:
+        """Call something with the bus before any record passes it, or at once if its parts are built. It adds a handler."""
+        if self.built:
+            begin(self.log)
+        else:
+            self._listeners.append(begin)
 
     @property
     def _parts(self) -> Parts:
-        with self._building:
-            if self._built is None:
-                from mahtab_tui.session.parts import Parts
+        if not self._parts_later.made:
+            IMPORTS.wait_for_screen()
+        return self._parts_later.get()
 
-                made = (self.log, self._prompt, self.secrets, self.kernel, self.profile, self.inbox, self.ready)
-                given = (self._face, self._store, self.past, self._files, self._notebook_file, self.everything)
-                self._built = Parts(self.settings, *made, *given, by_program=self._by_program, no_trace=self.no_trace)
-            return self._built
+    def _build(self) -> Parts:
+        from mahtab_tui.session.parts import Parts
 
+        given = (self._face, self._name, self._first_model, self.past, self._files, self._notebook_file, self.everything)
+        return Parts(self.settings, self.ground.get(), self.ready, self._listeners, *given, by_program=self._by_program, no_trace=self.no_trace)
+
+    log: _Part[logging.Logger] = _Part()
+    secrets: _Part[Secrets] = _Part()
+    """Keys from the configuration, and lines typed hidden."""
+    kernel: _Part[Kernel] = _Part()
+    profile: _Part[Profile] = _Part()
+    inbox: _Part[Inbox] = _Part()
     broadcast: _Part[Broadcast] = _Part()
     private: _Part[PrivateNames] = _Part()
     models: _Part[Models] = _Part()
@@ -150,6 +166,7 @@ class Session:
     approvals: _Part[UserRequests[Decision]] = _Part()
     turns: _Part[TurnHost] = _Part()
     agent: _Part[AgentThread] = _Part()
+    entries: _Part[Entries] = _Part()
     joined_agents: _Part[JoinedAgents] = _Part()
     host: _Part[SessionKernelHost] = _Part()
     notebook: _Part[Notebook | None] = _Part()
@@ -172,8 +189,8 @@ class Session:
 
     def save(self) -> None:
         """Write growing streams to the store now."""
-        for handler in self.log.handlers:
-            handler.flush()
+        if self.built:
+            self._parts.save()
 
     def close(self, *, keep_kernel: bool = False, hurry: bool = False, leave: bool = False) -> None:
         """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them.
@@ -183,29 +200,8 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        leave = leave and self.kernel.outlives
-        self.inbox.close()
-        if leave:  # before anything that it waits for is answered
-            self.save()
-            self.kernel.close(leave=True)
-        if self.hooks is not None:
-            self.hooks.close()
-        self.joined_agents.close()
-        self.host.inputs.cancel_all()
-        self.approvals.cancel_all()
-        self.agent.close()
-        self.keeping.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
-        if not keep_kernel and not leave:
-            self.kernel.close()
-        self.searches.close()
-        self.knowledge.close()
-        if self._parts.suggestions is not None:
-            self._parts.suggestions.close()
-        if not leave:  # its cell goes on
-            self._parts.cell_thread.close()
-        if self.notebook is not None:
-            self.notebook.end()
-        close_logging(self.log)
+        if self.ground.made or self.built:
+            self._parts.close(keep_kernel=keep_kernel, hurry=hurry, leave=leave)
 
     def taken_over(self) -> None:
         """Tell the user that another program writes the session now, and this one is not saved."""
@@ -234,12 +230,11 @@ class Session:
 
     def hide(self, entry: str, hidden: bool) -> None:
         """Hide an entry from the model from the next question on, or unhide it. entry: its name, from `bus.left_out`."""
-        emit(self.log, records.Hide(entry=entry, hidden=hidden))
-        self.turns.keep_exchange()
+        self.entries.hide(entry, hidden)
 
     def pin(self, entry: str, pinned: bool) -> None:
         """Pin an entry to the top of the transcript, or unpin it."""
-        emit(self.log, records.Pin(entry=entry, pinned=pinned))
+        self.entries.pin(entry, pinned)
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Submit an input in place of an earlier one, which is removed from the model's conversation with all after it. The namespace stays.
@@ -248,8 +243,7 @@ class Session:
         """
         if self.cell_runs or self.turn_runs or not self.inbox.idle:
             return False
-        emit(self.log, records.Replace(_REPLACED, entry=entry))
-        self.turns.keep_exchange()
+        self.entries.replace(entry)
         self.submit(mode, text)
         return True
 
@@ -297,7 +291,8 @@ class Session:
         """What the user does with the kernel itself; loaded when it is first wanted."""
         from mahtab_tui.session.kernel_control import KernelControl
 
-        return KernelControl(self.log, self._masked, self._make_kernel, self.cells, self.keeping, self.undo, self.private)
+        masked = self._parts.masked
+        return KernelControl(self.log, masked, self.ground.get().make_kernel, self.cells, self.keeping, self.undo, self.private)
 
     # Settings
 
@@ -308,7 +303,7 @@ class Session:
     @property
     def model(self) -> str:
         """The full name of the model that answers."""
-        return self.profile.model
+        return self.profile.model if self.built else self._first_model
 
     @property
     def approval(self) -> ApprovalMode:
@@ -339,7 +334,8 @@ class Session:
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises `StoreError`."""
-        return None if self._store is None else self._store.output(cell)
+        store = self.ground.get().store
+        return None if store is None else store.output(cell)
 
     def look(self) -> Look:
         """Return a `Look` inside objects for one screen, which must close it."""
@@ -368,7 +364,8 @@ class Session:
 
     def everything(self) -> list[Record]:
         """Return all records of the session that are kept. Raises `StoreError`."""
-        return [] if self._store is None else self._store.everything()
+        store = self.ground.get().store
+        return [] if store is None else store.everything()
 
     def complete(self, code: str, cursor: int) -> Completions:
         """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""
@@ -384,6 +381,12 @@ class Session:
         suggestions = self._parts.suggestions if self.settings.suggestion_model else None
         return None if suggestions is None else suggestions.suggest
 
+    def mask(self, text: str) -> str:
+        """Mask the secrets in a text."""
+        return self.secrets.mask(text) if self.built or self.settings.secrets() else text
+
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Show the user a message in the transcript."""
-        emit(self.log, records.Notice(text, level=level))
+        from mahtab_tui.bus.records import Notice, emit
+
+        emit(self.log, Notice(text, level=level))

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
 
-from mahtab_tui.settings import trust
 from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json
 
 PREFIX = "MAHTAB_"
@@ -66,8 +65,12 @@ def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str,
     own = config_files(project)[1]
     if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
         return {}
+    if not values:
+        return {}
+    from mahtab_tui.settings import trust
+
     defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
-    found = trust.guarded(values, {**defaults, **read_config(own)}) if values else {}
+    found = trust.guarded(values, {**defaults, **read_config(own)})
     known = trust.allowed(trust_record(), path) if found else {}
     return {key: value for key, value in found.items() if known.get(key) != trust.digest(value)}
 

@@ -23,7 +23,8 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.damage import is_busy, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
-from mahtab_tui.store.encoding import readable_record, restored, stored
+from mahtab_tui.store.encoding import restored, stored
+from mahtab_tui.store.reading import readable_record
 
 LONGEST_TITLE = 100
 """Characters of a title."""

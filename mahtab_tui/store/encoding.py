@@ -1,4 +1,4 @@
-"""Encodes text and attributes for SQLite, and reads stored records, which may be damaged. It rejects lone surrogates: such text is stored as bytes."""
+"""Encodes text and attributes for SQLite. It rejects lone surrogates, so text with them is stored as bytes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mahtab_tui.bus.codec import InvalidRecord, decode
-from mahtab_tui.bus.records import Record
-
 STEP = 65_536
 """Characters of a long attribute, such as a picture, to encode at once: other threads wait meanwhile."""
-StoredRow = tuple[Any, Any, Any, Any]
-"""Time, tag, attributes and text of a record as stored, unchecked."""
 
 
 def stored(text: str) -> str | bytes:
@@ -48,23 +43,3 @@ def _value(value: object) -> str:
     if not isinstance(value, str):
         return json.dumps(value, default=str)
     return '"' + "".join(json.dumps(value[start : start + STEP])[1:-1] for start in range(0, len(value), STEP)) + '"'
-
-
-def decoded(row: StoredRow) -> Record | None:
-    """Return a record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
-    moment, tag, attrs, text = row
-    try:
-        values = json.loads(attrs)
-    except (ValueError, TypeError, RecursionError):
-        raise InvalidRecord("The attributes are not JSON.") from None
-    if not (isinstance(tag, str) and isinstance(moment, float)):
-        raise InvalidRecord("The tag or the time is missing.")
-    return decode(tag, restored(text), values, moment)
-
-
-def readable_record(row: StoredRow) -> Record | None:
-    """Return a record; None if it cannot be read, or a newer version wrote it."""
-    try:
-        return decoded(row)
-    except InvalidRecord:
-        return None

@@ -17,7 +17,8 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.store.database import make_index
 from mahtab_tui.store.digest import Place, folder_word, opened, words, words_of
-from mahtab_tui.store.encoding import readable_record, restored
+from mahtab_tui.store.encoding import restored
+from mahtab_tui.store.reading import readable_record
 from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, session_row
 
 MOST_WORDS = 20

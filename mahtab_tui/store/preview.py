@@ -10,7 +10,7 @@ from mahtab_tui.bus.left_out import LeftOut, cell_entry, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import as_sentences, connect
 from mahtab_tui.store.digest import SAID, shortened
-from mahtab_tui.store.encoding import readable_record
+from mahtab_tui.store.reading import readable_record
 
 SHOWN = 300
 """Records that a preview shows."""

@@ -18,7 +18,8 @@ from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
 from mahtab_tui.store.damage import file_identity, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, fetched, new_session, transaction
-from mahtab_tui.store.encoding import StoredRow, as_json, decoded, restored, stored
+from mahtab_tui.store.encoding import as_json, restored, stored
+from mahtab_tui.store.reading import StoredRow, decoded
 
 if TYPE_CHECKING:
     from mahtab_tui.store.digest import Digest

@@ -20,15 +20,34 @@ class ImportOrder:
     """Who may import when. There is one in a process, as there is one `sys.modules`."""
 
     def __init__(self) -> None:
-        self.screen_is_done = threading.Event()
-        """Set while the main thread has its modules, or there is no screen; other threads wait for that."""
-        self.screen_is_done.set()
+        self._screen_is_done = threading.Event()
+        self._screen_is_done.set()  # without a screen nobody waits for one
+        self._screen_thread: int | None = None
         self._lock = threading.RLock()
+
+    @property
+    def screen_is_done(self) -> bool:
+        """Whether the main thread has its modules, or there is no screen."""
+        return self._screen_is_done.is_set()
+
+    def screen_begins(self) -> None:
+        """The main thread has modules to import: others wait from now on."""
+        self._screen_thread = threading.get_ident()
+        self._screen_is_done.clear()
+
+    def screen_ends(self) -> None:
+        """The main thread has its modules."""
+        self._screen_is_done.set()
+
+    def wait_for_screen(self) -> None:
+        """Wait until the main thread has its modules, which itself does not wait."""
+        if threading.get_ident() != self._screen_thread:
+            self._screen_is_done.wait()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """While a thread imports a large library. Waits for its turn; not for the main thread of a screen."""
-        self.screen_is_done.wait()
+        self.wait_for_screen()
         with self._lock, _without_collecting():
             yield
 

@@ -19,7 +19,6 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import EVERY, Collector
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -27,7 +26,6 @@ from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMAND
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.commands.workspace import Workspace
 from mahtab_tui.tui.drain import RATE, Drain
-from mahtab_tui.tui.graphics.pictures import parts_seen
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.late_imports import SESSION, LateImports
 from mahtab_tui.tui.leaving import Leaving
@@ -74,7 +72,6 @@ class MahtabApp(TerminalApp[int]):
 
     panes: Panes
     work: Workspace
-    drain: Drain
     _late_imports: LateImports
 
     def __init__(
@@ -92,6 +89,8 @@ class MahtabApp(TerminalApp[int]):
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
+        self.drain = Drain()
+        session.listen(self.drain.begin)
         self.saves_crash = not session.no_trace
         self.history = history
         self.choices.remember_model(session.model)
@@ -99,10 +98,12 @@ class MahtabApp(TerminalApp[int]):
             self.choices.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.choices, keymap or {})
         self.namespace_stays = namespace_stays
-        self._attention = Attention(self._call_back)
+        self._window_focused = True
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
         """Made when the first picture is drawn."""
+        self._drawn = False
+        """Whether the screen was drawn: what draws pictures is loaded after that."""
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """Call something once the screen is drawn. Use it before `run`."""
@@ -121,22 +122,28 @@ class MahtabApp(TerminalApp[int]):
 
     def on_mount(self) -> None:
         self.settings.apply()
-        self.drain = Drain([*self.panes.folds(), self._attention.fold, self.work.offers.fold])
         self.panes.resume(self.session.past)
-        self.session.log.addHandler(self.drain.handler)
         self.work.offers.greet()
         self.panes.begin()
         settling = () if self._collector is None else (self._collector.settle,)
-        self._late_imports = LateImports(self, SESSION, (*settling, self._show_all, *self._after_first_picture, self.session.start))
+        told = (self._tell_of_history, self.settings.tell_of_unknown, *self._after_first_picture)
+        self._late_imports = LateImports(
+            self, SESSION, (self.session.build, *settling, self._show_transcript, self._show_all, *told, self.session.start)
+        )
         self._late_imports.begin()
-        self._tell_of_history()
-        self.settings.tell_of_unknown()
         if self._collector is not None:
             self.set_interval(EVERY, self._collector.tick)
 
+    def _show_transcript(self) -> None:
+        self._drawn = True
+        self.panes.transcript  # noqa: B018 (makes it)
+
     async def _show_all(self) -> None:
         """Show what the bus brings: from now on everything stands that shows something."""
-        self.drain.folds += await self.panes.mount_asking_rows()
+        from mahtab_tui.tui.attention import Attention
+
+        attention = Attention(self._call_back, lambda: self._window_focused)
+        self.drain.folds = [*self.panes.folds(), attention.fold, self.work.offers.fold, *await self.panes.mount_asking_rows()]
         self.set_interval(RATE, self.drain.tick)
 
     def on_unmount(self) -> None:
@@ -291,13 +298,15 @@ class MahtabApp(TerminalApp[int]):
         return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
 
     def on_app_focus(self, event: AppFocus) -> None:
-        self._attention.focused = True
+        self._window_focused = True
 
     def on_app_blur(self, event: AppBlur) -> None:
-        self._attention.focused = False
+        self._window_focused = False
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        if renderable is not None:
+        if renderable is not None and self._drawn:
+            from mahtab_tui.tui.graphics.pictures import parts_seen
+
             wanted = list(parts_seen(screen))
             if wanted and self._overlay is None:
                 from mahtab_tui.tui.graphics.overlay import Overlay
@@ -308,7 +317,7 @@ class MahtabApp(TerminalApp[int]):
         super()._display(screen, renderable)
 
     def mask(self, text: str) -> str:
-        return self.session.secrets.mask(text)
+        return self.session.mask(text)
 
     def _tell_of_history(self) -> None:
         if self.history.problem:
@@ -316,6 +325,8 @@ class MahtabApp(TerminalApp[int]):
             self.history.problem = ""
 
     def _call_back(self, text: str) -> None:
+        from mahtab_tui.tui.attention import notification
+
         self.bell()
         if self.terminal is not None and (sequence := notification(text)):
             self.terminal.send(sequence)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
 
 LONG = 10.0
 """Seconds that a cell must run for its end to call the user."""
@@ -17,6 +19,8 @@ _NOTIFYING = ("iTerm.app", "WezTerm", "ghostty")
 
 def reason(record: Record) -> str | None:
     """Why the user should look; None if there is no reason."""
+    from mahtab_tui.bus import records
+
     match record:
         case records.ReplOut() if record.duration is not None and record.duration >= LONG:
             return f"Cell {record.cell} ended after {record.duration:.0f} s"
@@ -42,11 +46,12 @@ def notification(text: str) -> str:
 class Attention:
     """Calls the user for each record with a reason, while the window has not got the focus."""
 
-    def __init__(self, call: Callable[[str], None]) -> None:
-        self.focused = True
+    def __init__(self, call: Callable[[str], None], focused: Callable[[], bool]) -> None:
+        """focused: whether the window has the focus."""
         self._call = call
+        self._focused = focused
 
     def fold(self, records: Sequence[Record]) -> None:
-        if not self.focused:
+        if not self._focused():
             for text in filter(None, map(reason, records)):
                 self._call(text)

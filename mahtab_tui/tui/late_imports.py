@@ -12,6 +12,16 @@ from textual.message_pump import MessagePump
 from mahtab_tui.system.imports import IMPORTS
 
 SESSION = (
+    "mahtab_tui.tui.panes.editor.pasting",
+    "mahtab_tui.bus.records.cells",
+    "mahtab_tui.bus.records.chat",
+    "mahtab_tui.bus.records",
+    "mahtab_tui.bus.setup",
+    "mahtab_tui.kernel.masked",
+    "mahtab_tui.kernel.process",
+    "mahtab_tui.session.beginning",
+    "mahtab_tui.store.resume",
+    "mahtab_tui.export.reading",
     "mahtab_tui.kernel.worker_process",
     "mahtab_tui.store.digest",
     "mahtab_tui.kernel.looking",
@@ -19,10 +29,12 @@ SESSION = (
     "mahtab_tui.session.agent_thread",
     "mahtab_tui.session.parts",
     "mahtab_tui.kernel.environments",
+    "mahtab_tui.tui.panes.transcript.viewport",
+    "mahtab_tui.tui.panes.transcript.pane",
     "mahtab_tui.tui.widgets.approval_row",
     "mahtab_tui.tui.widgets.review_row",
 )
-"""What a session needs to start, and the rows that ask the user; each takes a few milliseconds."""
+"""What a session needs to start, the transcript, and the rows that ask the user; each takes a few milliseconds."""
 
 TRANSCRIPT = (
     "pygments.lexers.python",
@@ -45,12 +57,12 @@ class LateImports:
 
     def begin(self) -> None:
         """Begin; call it when the application is mounted, before threads start."""
-        IMPORTS.screen_is_done.clear()
+        IMPORTS.screen_begins()
         self._app.call_after_refresh(self._step)
 
     def end(self) -> None:
         """End; call it when the application is unmounted, at the latest."""
-        IMPORTS.screen_is_done.set()
+        IMPORTS.screen_ends()
 
     async def _step(self) -> None:
         if (step := next(self._left, None)) is None:

@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.bus.records import Record, ReplOut
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.base import KernelInfo
-from mahtab_tui.session.inbox import Mode
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
+    from mahtab_tui.kernel.base import KernelInfo
     from mahtab_tui.kernel.environments import PythonEnvironment
     from mahtab_tui.session import Session
+    from mahtab_tui.session.inbox import Mode
     from mahtab_tui.tui.panes.screen import Panes
     from mahtab_tui.tui.terminal_app import TerminalApp
 
@@ -52,6 +52,8 @@ class Offer(NamedTuple):
 
 def missing_module(records: Sequence[Record]) -> str:
     """The module that the newest cell could not import; empty if it did not end that way."""
+    from mahtab_tui.bus.records import ReplOut
+
     for record in reversed(records):
         if isinstance(record, ReplOut) and record.status is not None:
             found = _MISSING.findall(record.text[-_END:]) if record.status == "error" else []
@@ -154,7 +156,7 @@ class Offers:
             lines.append(("Model", "demo, by rules only. /model in Ask shows how to get a real one."))
         if runs:
             lines.append(("Python", one_line(f"{runs}{f'. {KEY}: {offer.line}' if offer else ''}")))
-        self._panes.transcript.greeting = tuple(lines)
+        self._panes.greet(tuple(lines))
 
 
 def _environments(info: KernelInfo) -> list[PythonEnvironment]:

@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mahtab_tui.bus.handlers import Store
-from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
+from mahtab_tui.system.later import Later
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
@@ -29,12 +27,12 @@ from mahtab_tui.tui.guard import ScreenGuard, thread_failures_told
 from mahtab_tui.tui.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.kernel_control import MakeKernel
+    from mahtab_tui.session.ground import Ground
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import RunningSession
-    from mahtab_tui.store.claim import Claim
     from mahtab_tui.store.replaying import Replayed
 
 _LOOK = 1.0
@@ -84,54 +82,56 @@ class Closed(NamedTuple):
 
 def open_screen(
     settings: Settings,
-    kernel: Kernel,
+    ground: Later[Ground],
     *,
-    store: Store | None = None,
     name: str = "",
     past: Sequence[Record] = (),
-    claim: Claim | None = None,
     collector: Collector | None = None,
     moved: str = "",
     namespace_stays: bool = False,
     no_trace: bool = False,
     files: Sequence[DataFile] = (),
     notebook: NotebookFile | None = None,
-    make_kernel: MakeKernel | None = None,
 ) -> Closed:
     """Show the screen until the user leaves. Raises `NoTerminal`.
 
-    claim: the right to write the session. collector: for a process of our own. moved: a sentence that says that the folder was deleted, and which
-    one is used instead. namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the session anywhere.
-    files: become variables. notebook: its cells are shown.
-    make_kernel: creates a kernel at another place.
+    ground: made behind the first picture, unless it is made already. collector: for a process of our own. moved: a sentence that says that the
+    folder was deleted, and which one is used instead. namespace_stays: whether the namespace outlives the screen. no_trace: write nothing of the
+    session anywhere. files: become variables. notebook: its cells are shown.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()
     named = name or Path.cwd().name
-    session = Session(
-        settings, kernel, face, store=store, name=named, past=past, files=files, notebook=notebook, make_kernel=make_kernel, no_trace=no_trace
-    )
+    session = Session(settings, ground, face, name=named, past=past, files=files, notebook=notebook, no_trace=no_trace)
     project = Path.cwd()
     sharing = Sharing(session, project)
-    history = History(home_folder() / "history.db", str(project), session.secrets.mask, no_trace=no_trace)
+    history = History(home_folder() / "history.db", str(project), session.mask, no_trace=no_trace)
+    early: list[str] = []
     afterwards: list[str] = []
 
     def line_came(text: str) -> None:
         """Show a line that others wrote to the terminal: as a notice, or, once the screen is closed, below it."""
-        if face.app is not None and face.app.is_running:
-            session.notice(text, "warning")
-        else:
+        if face.app is None or not face.app.is_running:
             afterwards.append(text)
+        elif session.built:
+            session.notice(text, "warning")
+        else:  # the reader of these lines waits for nothing: whoever writes them waits for it
+            early.append(text)
+
+    def tell_early_lines() -> None:
+        while early:
+            session.notice(early.pop(0), "warning")
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
         leaves = hurry or (face.app is not None and (face.app.leaves_kernel or face.app.crash is not None))
         session.close(hurry=hurry, leave=leaves)
-        if session.keeping.behind and not leaves:
+        afterwards.extend(early)
+        if session.built and session.keeping.behind and not leaves:
             afterwards.append("The last changes of the variables could not be saved in time. Those from before are saved.")
-        if session.notebook is not None and session.notebook.problem and not hurry:
+        if session.built and session.notebook is not None and session.notebook.problem and not hurry:
             afterwards.append(session.notebook.problem)
         history.close()
 
@@ -139,6 +139,7 @@ def open_screen(
         with ScreenGuard(line_came) as guard, thread_failures_told(line_came):
             app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector, namespace_stays=namespace_stays)
             face.app = app
+            app.call_after_first_picture(tell_early_lines)
             if moved:
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))
             if no_trace:
@@ -154,13 +155,13 @@ def open_screen(
                     history.add(draft, app.editor.mode)
                 session.save()
                 close(hurry=True)
-                if claim is not None:
-                    claim.release()
+                if ground.made:
+                    ground.get().release()
 
             def repaired() -> None:
                 session.notice("Code had changed the terminal's settings; they were restored.", "warning")
 
-            with EndingSignals(app, last_words, repaired), watched_claim(claim, session.taken_over):
+            with EndingSignals(app, last_words, repaired), watched_claim(ground, session.taken_over):
                 app.run()
             if not no_trace:
                 app.choices.save()
@@ -168,7 +169,8 @@ def open_screen(
         close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if store is not None and not no_trace else ""
+    saved = ground.made and ground.get().store is not None and not no_trace
+    advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if saved else ""
     return Closed(_exit_code(app, advice), app.next_session, app.leaves_kernel)
 
 
@@ -197,13 +199,14 @@ def watch_session(running: RunningSession) -> int:
 
 
 @contextlib.contextmanager
-def watched_claim(claim: Claim | None, on_lost: Callable[[], object]) -> Iterator[None]:
+def watched_claim(ground: Later[Ground], on_lost: Callable[[], object]) -> Iterator[None]:
     """Check on a thread whether another program takes over the session; `on_lost` is called there, once."""
     ended = threading.Event()
 
     def look() -> None:
-        while claim is not None and not ended.wait(_LOOK):
-            if claim.lost:
+        while not ended.wait(_LOOK):
+            claim = ground.get().claim if ground.made else None
+            if claim is not None and claim.lost:
                 on_lost()
                 return
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.screen import Screen
 
-from mahtab_tui.bus.covering import MASK
-from mahtab_tui.session import Session
-from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands.kernel import ask_to_undo
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.panes.editor import EditorPane
-from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.widgets.find_row import FindRow
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.tui.panes.transcript.entries import Cell
+    from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 
 
 class SessionPort:
@@ -31,13 +33,19 @@ class SessionPort:
         return self._app.screen_stack[0]
 
     @property
+    def _transcript(self) -> TranscriptPane:
+        from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
+
+        return self._panes.query_one(TranscriptPane)
+
+    @property
     def _editor(self) -> EditorPane:
         return self._panes.query_one(EditorPane)
 
     def enter(self, mode: Mode, text: str) -> None:
         if not self._is_masked(mode, text):
             self._session.submit(mode, text)
-            self._panes.query_one(TranscriptPane).action_scroll_end()
+            self._transcript.action_scroll_end()
 
     def edit(self, mode: Mode, text: str) -> None:
         if not self._is_masked(mode, text):
@@ -45,6 +53,8 @@ class SessionPort:
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
         """Whether code has a masked secret; if so, bring it into the editor for the user to fill in."""
+        from mahtab_tui.bus.covering import MASK
+
         masked = mode == "python" and MASK in text
         if masked:
             self._app.notify("A secret in this cell was masked: type it again.", severity="warning", markup=False, timeout=3)
@@ -106,7 +116,7 @@ class SessionPort:
         from mahtab_tui.tui.screens.output import FramesScreen
 
         assert cell.number is not None
-        code_of = self._panes.query_one(TranscriptPane).viewport.transcript.codes.get
+        code_of = self._transcript.viewport.transcript.codes.get
         frames = FramesScreen(cell.number, cell.exception, cell.frames, at, code_of, self._session.look(), self._folder, self)
         self._app.push_screen(frames)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from mahtab_tui.kernel.code_help import Completion, Completions
-from mahtab_tui.tui.commands.pane_command import SlashCommand
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.code_help import Completions
+    from mahtab_tui.tui.commands.pane_command import SlashCommand
 
 _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 _BEGUN = re.compile(r"\s*(/[a-z-]*)")
@@ -29,6 +31,8 @@ class SlashCompletions:
         begun = _BEGUN.fullmatch(text, 0, cursor)
         if begun is None:
             return None
+        from mahtab_tui.kernel.code_help import Completion, Completions
+
         items = tuple(
             Completion(f"/{each.slash} {each.argument}".rstrip(), f"/{each.slash}{' ' if each.argument else ''}", "command", each.help)
             for each in self._commands

@@ -17,7 +17,7 @@ from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.tui.app import style_sheets
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.benchmarks.table import Row, median

@@ -12,7 +12,9 @@ from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.ground import Ground
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.system.later import Later
 from tests.integration.far import Road
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
@@ -26,11 +28,9 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
     store = Watched()
     session = Session(
         load_settings(model="demo", approval="auto"),
-        ProcessKernel(place=Elsewhere(road.address, 0.01)),
+        Later.of(Ground(ProcessKernel(place=Elsewhere(road.address, 0.01)), store, make_kernel=lambda address: ProcessKernel())),
         NoFace(),
-        store=store,
         name="test",
-        make_kernel=lambda address: ProcessKernel(),
     )
     session.start()
     yield Opened(session, store)

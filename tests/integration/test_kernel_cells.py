@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.kernel.launch import Here, Process, Wire
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
@@ -248,3 +249,19 @@ def test_the_working_directory_can_be_changed_and_a_missing_one_is_an_error(cell
 def test_frames_of_a_traceback_that_is_shortened_are_on_no_line_of_it(cells: Cells) -> None:
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames] == [(1, 0)]
     assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]
+
+
+def test_a_size_that_changes_while_the_kernel_starts_is_told_when_it_is_ready() -> None:
+    class Resized(Here):
+        def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
+            process = super().start(executable, cwd, color, size, wire)
+            kernel.set_size(117, 33)
+            return process
+
+    kernel = ProcessKernel(place=Resized())
+    kernel.start(RecordingHost())
+    try:
+        code = "import shutil; print(*shutil.get_terminal_size())"
+        assert kernel.execute(code, cell=1, on_output=lambda kind, text: None).output == "117 33\n"
+    finally:
+        kernel.close()

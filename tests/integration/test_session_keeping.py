@@ -11,9 +11,10 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.restoration import NotKept
 from mahtab_tui.kernel.values import Variable
-from mahtab_tui.session import session
+from mahtab_tui.session import parts
 from mahtab_tui.session.keeping import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
+from mahtab_tui.system.later import Later
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
@@ -26,7 +27,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def kept(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
-    monkeypatch.setattr(session, "_PATIENCE", 60.0)  # a busy disk may take longer than a user waits
+    monkeypatch.setattr(parts, "_PATIENCE", 60.0)  # a busy disk may take longer than a user waits
     kept = Kept(home)
     yield kept
     kept.close()
@@ -142,7 +143,7 @@ def test_a_session_that_was_taken_over_makes_no_kernel_at_another_place(open_ses
     """It would wait for a screen as the kernel of the session."""
     it = open_session()
     made: list[str] = []
-    it.session._make_kernel = made.append  # type: ignore[assignment]
+    it.session.ground = Later.of(it.session.ground.get()._replace(make_kernel=made.append))  # type: ignore[arg-type]
     it.session.taken_over()
     it.session.kernel_control.move("")
     wait_for(lambda: any("belongs to another program" in record.text for record in it.store.records))

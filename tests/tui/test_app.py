@@ -17,7 +17,7 @@ from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.open import SMALLEST
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 from mahtab_tui.tui.widgets import chips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow

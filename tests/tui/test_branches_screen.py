@@ -14,8 +14,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.store.branches import BranchRow
 from mahtab_tui.store.sqlite import SessionRow
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.screens.branches import BranchesScreen
 from mahtab_tui.tui.screens.confirm import Confirm

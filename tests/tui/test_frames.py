@@ -14,7 +14,7 @@ from textual.widgets import Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.inspector.tree_view import TreeView
 from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
 from mahtab_tui.tui.screens.output import frames as frames_module

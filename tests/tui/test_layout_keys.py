@@ -11,7 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.search_tree import SearchTreePane
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.records import made
 from tests.tui.editor_app import until
@@ -139,6 +139,7 @@ async def test_the_editor_can_be_used_beside_an_open_drawer(make_app: MakeApp) -
 async def test_a_pane_takes_the_whole_screen_and_gives_it_back(make_app: MakeApp, pane: str) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
         app.query_one(pane).focus()
         await pilot.pause()
         before = app.query_one(pane).region

@@ -20,7 +20,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.screens.inspector import picture_view
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView

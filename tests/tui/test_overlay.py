@@ -18,7 +18,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
 from mahtab_tui.tui.graphics.encoding import kitty as kitty_encoded
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal

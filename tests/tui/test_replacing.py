@@ -12,7 +12,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.covering import MASK
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.session_port import SessionPort
 from tests.tui.editor_app import until

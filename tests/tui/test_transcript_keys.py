@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.panes.transcript.texts import text_of
 from mahtab_tui.tui.rows.strips import MARK
 from mahtab_tui.tui.screens.action_menu import ActionMenu

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.graphics import half_blocks
 from mahtab_tui.tui.graphics.pictures import Picture
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png

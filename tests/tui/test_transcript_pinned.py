@@ -8,8 +8,8 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Question
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from mahtab_tui.tui.rows.row import Row
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press

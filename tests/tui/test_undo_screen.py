@@ -15,8 +15,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import NotRestored, Restoration
 from mahtab_tui.kernel.values import Change, Variable
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.screens.undo import OUTSIDE, UndoScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables

@@ -45,7 +45,7 @@ class RecordingInbox(Inbox):
 def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> JoinedAgents:
     """The agents of a session that Claude answers in."""
     inbox = RecordingInbox(log, [] if held is None else held)
-    return JoinedAgents(log, inbox, UserRequests(), Profile(log, load_settings(model="claude"), "moon"))
+    return JoinedAgents(log, inbox, UserRequests(), Profile(log, load_settings(model="claude"), "moon", "claude"))
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:

@@ -36,10 +36,11 @@ NOT_WORTH_IT = [
 @pytest.mark.parametrize(("what", "said"), WORTH_IT)
 def test_what_is_worth_a_call_is_called_once_and_only_while_the_window_has_not_the_focus(what: Record, said: str) -> None:
     calls: list[str] = []
-    attention = Attention(calls.append)
+    focused = True
+    attention = Attention(calls.append, lambda: focused)
     attention.fold([what])
     assert calls == []
-    attention.focused = False
+    focused = False
     attention.fold([*NOT_WORTH_IT, what])
     assert calls == [said]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.panes.editor.line_breaks import is_complete
+from mahtab_tui.tui.panes.editor import code_area
+from mahtab_tui.tui.panes.editor.line_breaks import STEP, is_complete
 
 OPEN = [
     "f(1,",
@@ -97,3 +98,7 @@ def test_asking_warns_of_nothing() -> None:
 @given(st.text(alphabet=st.sampled_from("ab=()[]{}'\"\\:#!\n \t\0@é;")))
 def test_any_text_gets_an_answer(source: str) -> None:
     assert is_complete(source) in (True, False)
+
+
+def test_a_step_is_the_same_for_the_text_and_for_its_lines() -> None:
+    assert code_area.STEP == STEP

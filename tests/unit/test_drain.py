@@ -19,7 +19,10 @@ class Drawing:
         self.now = self.worked = 1000.0
         self.cost = cost
         self.texts: list[str] = []
-        self.drain = Drain([self._fold])
+        self.log = logging.Logger("test")
+        self.drain = Drain()
+        self.drain.folds = [self._fold]
+        self.drain.begin(self.log)
         monkeypatch.setattr(drain, "monotonic", lambda: self.now)
         monkeypatch.setattr(drain, "thread_time", lambda: self.worked)
 
@@ -28,7 +31,7 @@ class Drawing:
         self.worked += self.cost
 
     def say(self, text: str) -> None:
-        self.drain.handler.handle(logging.makeLogRecord({"msg": text, "record": Notice(text)}))
+        self.log.handle(logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "record": Notice(text)}))
 
     def second(self) -> int:
         """How often something was handed on in a second in which something is said before each look."""

@@ -69,11 +69,11 @@ def failures(order: ImportOrder, package: Package, *, waits: bool) -> list[str]:
         with order.turn() if waits else nullcontext():
             load(f"{package.name}.part")
 
-    order.screen_is_done.clear()
+    order.screen_begins()
     thread = threading.Thread(target=beside)
     thread.start()
     load(package.name)
-    order.screen_is_done.set()
+    order.screen_ends()
     thread.join()
     return failed
 

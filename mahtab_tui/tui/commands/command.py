@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.tui.commands.pane_command import SlashCommand
-from mahtab_tui.tui.commands.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.commands.workspace import Workspace
 
 Group = Literal["Input", "Session", "Panes", "Screen"]
 

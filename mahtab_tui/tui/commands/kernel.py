@@ -6,9 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.settings.model import ApprovalMode
-from mahtab_tui.tui.clipboard import copy_selection
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
 
@@ -34,7 +32,7 @@ def stop(work: Workspace) -> None:
 def interrupt_or_copy(work: Workspace) -> None:
     if work.session.cell_runs or work.session.turn_runs:
         work.stopping.stop()
-    elif not copy_selection(work.app, work.panes.selected_text) and not work.panes.covered:
+    elif not work.copy_selection() and not work.panes.covered:
         work.panes.editor.clear()
 
 
@@ -98,6 +96,7 @@ def cell_number(typed: str) -> int | None:
 
 def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
     """Show what an undo would do, and ask. cell: None for what was run last."""
+    from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.tui.screens.undo import UndoScreen
 
     try:
@@ -127,6 +126,7 @@ def branch(work: Workspace, cell: str) -> None:
     if number is None:
         work.refuse("Name a cell by its number, as in /branch 12", f"/branch {cell}")
         return
+    from mahtab_tui.kernel.base import KernelError
 
     def make() -> None:
         try:
@@ -141,6 +141,7 @@ def branch(work: Workspace, cell: str) -> None:
 
 @command("branches", "", "Branches", "List the branches of this session, and switch to one", "Session", slash="branches")
 def branches(work: Workspace) -> None:
+    from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.tui.screens.branches import BranchesScreen
     from mahtab_tui.tui.screens.dialog import ask
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mahtab_tui.tui.clipboard import copy_selection
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
 
@@ -27,7 +26,7 @@ def dark_light(work: Workspace) -> None:
 
 @command("copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen", priority=False, over_questions=True)
 def copy(work: Workspace) -> None:
-    if not copy_selection(work.app, work.panes.selected_text):
+    if not work.copy_selection():
         work.tell("Nothing is selected.")
 
 

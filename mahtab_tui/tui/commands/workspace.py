@@ -50,6 +50,12 @@ class Workspace:
     def tell(self, text: str, severity: SeverityLevel = "information") -> None:
         self.app.tell(text, severity)
 
+    def copy_selection(self) -> bool:
+        """Copy what is selected on the screen; returns False if nothing is."""
+        from mahtab_tui.tui.clipboard import copy_selection
+
+        return copy_selection(self.app, self.panes.selected_text)
+
     def refuse(self, why: str, entered: str) -> None:
         """Say why what the user entered cannot be done, and put it back into the editor."""
         self.tell(why, "warning")

@@ -15,18 +15,16 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
 from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to
-from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.drain import Fold
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
 from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.greeting import Greeting
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -35,9 +33,10 @@ from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.attachments import Attachments
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.jumper import JumpTarget
     from mahtab_tui.tui.panes.search_tree import SearchTreePane
+    from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
     from mahtab_tui.tui.port import PanePort
 
 _OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
@@ -64,6 +63,9 @@ class Panes(Screen[None]):
         self._choices = choices
         self._slash = slash
         self._port = port
+        self._greeting: tuple[tuple[str, str], ...] = ()
+        self._transcript: TranscriptPane | None = None
+        """Made when it is first needed, behind the first picture at the latest; until then a greeting stands in its place."""
         self._search_tree: SearchTreePane | None = None
         """Created with the first search, or when the user first shows it."""
         self._search_tree_wanted = False
@@ -75,16 +77,15 @@ class Panes(Screen[None]):
         yield HeaderBar(session.in_use, sent_to_langsmith(), "" if session.no_trace else traces_go_to(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
-                yield (transcript := TranscriptPane(self._port, id="transcript"))
-                yield FindRow(transcript, id="transcript-find")
+                yield Greeting(id="greeting")
                 with Vertical(id="lower"):
                     yield EditorPane(
                         self._history,
                         session.complete,
                         session.explain,
                         session.suggest,
-                        lambda question, cursor: self._attachments.complete(question, cursor),
-                        lambda question: self._attachments.chips(question, lambda: session.agent.sees),
+                        lambda question, cursor: session.attachments.complete(question, cursor),
+                        lambda question: session.attachments.chips(question, lambda: session.agent.sees),
                         self._slash,
                         id="editor",
                     )
@@ -93,12 +94,6 @@ class Panes(Screen[None]):
                 yield NamespacePane(self._port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
         yield KeyLine()
-
-    @property
-    def _attachments(self) -> Attachments:
-        """The mentions of a question, by a part of the session that is loaded after the first picture. For threads."""
-        IMPORTS.screen_is_done.wait()
-        return self._session.attachments
 
     async def mount_asking_rows(self) -> list[Fold]:
         """Mount the rows that are shown only while something waits, above the editor; returns the functions that fold their records."""
@@ -115,6 +110,7 @@ class Panes(Screen[None]):
         fan_out, input_row, queue = FanOutRow(is_free), InputRow(), QueueRow()
         for row in (approval, review, fan_out, input_row, queue):
             row.display = False
+        self.watch(self.transcript, "room", self._tell_code_of_room)
         with self.app.batch_update():
             await self.query_one("#main").mount(approval, review, before="#lower")
             await self.query_one("#lower").mount(fan_out, input_row, queue, before="#editor")
@@ -128,7 +124,27 @@ class Panes(Screen[None]):
 
     @property
     def transcript(self) -> TranscriptPane:
-        return self.query_one(TranscriptPane)
+        """The transcript, made when it is first needed."""
+        if self._transcript is None:
+            from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
+
+            pane = self._transcript = TranscriptPane(self._port, id="transcript")
+            pane.greeting = self._greeting
+            greeting = self.query_one(Greeting)
+            pane.room = greeting.room
+            with self.app.batch_update():
+                self.query_one("#main").mount(pane, FindRow(pane, id="transcript-find"), before="#lower")
+                greeting.remove()
+            self.watch(pane, "height_of_all", self._fit_heights, init=False)
+        return self._transcript
+
+    def greet(self, lines: tuple[tuple[str, str], ...]) -> None:
+        """Show marks and sentences as long as the transcript is empty."""
+        self._greeting = lines
+        if self._transcript is None:
+            self.query_one(Greeting).lines = lines
+        else:
+            self._transcript.greeting = lines
 
     @property
     def namespace(self) -> NamespacePane:
@@ -169,12 +185,7 @@ class Panes(Screen[None]):
 
     def folds(self) -> list[Fold]:
         """Return the functions that fold records, in order; those of the rows that ask come after them."""
-        return [
-            self.query_one(HeaderBar).fold,
-            self.transcript.fold,
-            self.namespace.fold,
-            self.fold_searches,
-        ]
+        return [self.query_one(HeaderBar).fold, self.transcript.fold, self.namespace.fold, self.fold_searches]
 
     def fold_searches(self, records: Sequence[Record]) -> None:
         if self._search_tree is None and any(record.tag in _OF_SEARCHES for record in records):
@@ -185,6 +196,8 @@ class Panes(Screen[None]):
 
     def resume(self, past: Sequence[Record]) -> None:
         """Show the conversation, searches and costs of a resumed session, but not its namespace, nor what waited in it."""
+        if not past:
+            return
         header = self.query_one(HeaderBar)
         self.transcript.fold(past)
         self.fold_searches(past)
@@ -195,10 +208,8 @@ class Panes(Screen[None]):
     def begin(self) -> None:
         """Start following the panes' states. Called once they are mounted."""
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
-        self.watch(self.transcript, "room", self._tell_code_of_room)
         self.apply_layout()
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
-        self.watch(self.transcript, "height_of_all", self._fit_heights, init=False)
         self.editor.focus()
 
     def _tell_code_of_room(self, room: tuple[int, int]) -> None:
@@ -262,7 +273,7 @@ class Panes(Screen[None]):
         """While code waits, put its answers right below it; leave room for the editor below an open drawer."""
         if not self._stands:
             return
-        transcript, side = self.query_one("#transcript"), self.query_one("#side")
+        transcript, side = self._transcript or self.query_one(Greeting), self.query_one("#side")
         drawer = side.display and self.has_class("-narrow")
         waits = any(row.display for row in self.query("ApprovalRow, ReviewRow")) and not drawer
         alone = self.maximized is not None
@@ -335,8 +346,8 @@ class Panes(Screen[None]):
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
-        elif isinstance(focused, TranscriptPane):
-            focused.action_find()
+        elif self._transcript is not None and focused is self._transcript:
+            self._transcript.action_find()
         elif self._search_tree is not None and focused is self._search_tree:
             self._search_tree.action_find()
         else:
@@ -346,7 +357,7 @@ class Panes(Screen[None]):
         """Return the targets of jump mode: the panes, and the row that waits for the user."""
         from mahtab_tui.tui.jumper import JumpTarget
 
-        panes, seen = {**self._panes, "r": self.search_tree}, self._seen()
+        panes, seen = {"t": self.transcript, **self._panes, "r": self.search_tree}, self._seen()
         targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
         return targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.style import Style
 
-from mahtab_tui.tui.graphics.pictures import Picture
+if TYPE_CHECKING:
+    from mahtab_tui.tui.graphics.pictures import Picture
 
 Span = tuple[str, Style]
 

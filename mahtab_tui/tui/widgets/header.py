@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.bus.records import Kernel, Record, Session, Skill, Usage, Window
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.system.exporting import traces_have_content
-from mahtab_tui.tui.activity import Activities, Waiting
-from mahtab_tui.tui.rows.fetcher import Fetcher
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
+    from mahtab_tui.tui.activity import Activities, Waiting
+    from mahtab_tui.tui.rows.fetcher import Fetcher
 
 NARROW = 100
 """Columns below which the header leaves out some parts."""
@@ -61,7 +65,8 @@ class HeaderBar(Widget):
     """What the conversation takes of the model's window; None if unknown."""
     waits: reactive[bool] = reactive(False)
     """Whether something waits for the user."""
-    kernel: reactive[Kernel] = reactive(Kernel(state="starting"), always_update=True)
+    kernel: reactive[Kernel | None] = reactive(None, always_update=True)
+    """The kernel's last record; None before the first one, while it starts."""
 
     def __init__(self, in_use: Callable[[], str], langsmith: str = "", traces: str = "", *, id: str | None = None) -> None:
         """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`.
@@ -74,22 +79,35 @@ class HeaderBar(Widget):
         self._traces = traces
         self._kept = ""
         """What that said when the mouse came last."""
-        self._fetcher = Fetcher(self)
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
         self._skills_budget = 0
         """Characters that all loaded skills may have together."""
         self._busy_since = 0.0
-        self._activities = Activities(time.time())
-        self._waiting = Waiting()
+        self._since = time.time()
+        self._following: tuple[Activities, Waiting] | None = None
+        """What follows the records; made with the first one."""
         self._ticking: Timer | None = None
         self._show_tooltip()
 
+    @cached_property
+    def _fetcher(self) -> Fetcher:
+        from mahtab_tui.tui.rows.fetcher import Fetcher
+
+        return Fetcher(self)
+
     def fold(self, records: Sequence[Record]) -> None:
+        from mahtab_tui.bus.records import Kernel, Session, Skill, Usage, Window
+
         before = self._activity()
+        if self._following is None:
+            from mahtab_tui.tui.activity import Activities, Waiting
+
+            self._following = Activities(self._since), Waiting()
+        activities, waiting = self._following
         for record in records:
-            self._activities.fold(record)
-            self._waiting.fold(record)
+            activities.fold(record)
+            waiting.fold(record)
             if isinstance(record, Session):
                 if one_line(record.model) != self.model:  # another model has another window
                     self.window = None
@@ -103,7 +121,7 @@ class HeaderBar(Widget):
         if any(isinstance(record, Session | Usage | Skill | Window) for record in records):
             self._show_tooltip()
         self._kernel_changed([record for record in records if isinstance(record, Kernel)])
-        self.waits = self._waiting.since is not None
+        self.waits = waiting.since is not None
         if self._activity() != before:
             self.refresh()
         self._tick_if_needed()
@@ -151,7 +169,7 @@ class HeaderBar(Widget):
     def _kernel_changed(self, records: Sequence[Kernel]) -> None:
         if not records:
             return
-        state = self.kernel.state
+        state: str | None = self._state
         for record in records:
             if record.state == "busy" and state != "busy":
                 self._busy_since = record.since or record.time
@@ -159,25 +177,32 @@ class HeaderBar(Widget):
         self.kernel = records[-1]
 
     def _tick_if_needed(self) -> None:
-        goes_on = self._activity()[1] is not None or self.kernel.next_try is not None
+        goes_on = self._activity()[1] is not None or (self.kernel is not None and self.kernel.next_try is not None)
         if goes_on and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
         elif not goes_on and self._ticking is not None:
             self._ticking.stop()
             self._ticking = None
 
+    @property
+    def _state(self) -> str:
+        return "starting" if self.kernel is None else self.kernel.state or "starting"
+
     def _activity(self) -> tuple[str, float | None]:
         """The most urgent activity for the user, and since when (seconds since the epoch; None if no time is shown)."""
-        state, activity = self.kernel.state or "starting", self._activities.now
+        if self._following is None:
+            return "starting", None
+        activities, waiting = self._following
+        state, activity = self._state, activities.now
         if state in ("dead", "taken over"):
             return state, None
-        if (since := self._waiting.since) is not None:
+        if (since := waiting.since) is not None:
             return "waiting for you", since
         if state == "busy":
             return state, self._busy_since
         if activity is not None:
             return activity.brief, activity.since
-        return ("thinking" if self._activities.turn_goes_on else state), None
+        return ("thinking" if activities.turn_goes_on else state), None
 
     def render(self) -> Content:
         narrow = self.size.width < NARROW
@@ -217,17 +242,17 @@ class HeaderBar(Widget):
         return "  ".join(words)
 
     def _kernel(self, narrow: bool) -> Content:
-        state = self.kernel.state or "starting"
+        state, told = self._state, self.kernel
         glyph, colour = _STATES.get(state, ("?", "$muted"))
         kernel = [f"{glyph} kernel"]
-        if not narrow and self.kernel.python:
-            kernel.append(one_line(".".join(self.kernel.python.split(".")[:2])))
-            if environment := environment_name(self.kernel.executable or ""):
+        if not narrow and told is not None and told.python:
+            kernel.append(one_line(".".join(told.python.split(".")[:2])))
+            if environment := environment_name(told.executable or ""):
                 kernel.append(one_line(environment))
-        if self.kernel.place:
-            kernel.append(one_line(f"on {self.kernel.place}"))
-        if self.kernel.next_try is not None:
-            left = max(0, round(self.kernel.next_try - time.time()))
+        if told is not None and told.place:
+            kernel.append(one_line(f"on {told.place}"))
+        if told is not None and told.next_try is not None:
+            left = max(0, round(told.next_try - time.time()))
             again = f" ({left} s)" if left else ""
             return Content.assemble((" ".join(kernel), "$bad"), "  ", (f"disconnected, trying again{again}", "$bad"))
         words, since = self._activity()

@@ -14,8 +14,8 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Change, Review
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.rows.changes import NAMES
 from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.chips import Chips

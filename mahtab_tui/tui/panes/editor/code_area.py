@@ -20,11 +20,11 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 
-from mahtab_tui.tui.panes.editor.line_breaks import STEP, is_complete, next_indent
-from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
-from mahtab_tui.tui.panes.editor.pieces import spans
 from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
 from mahtab_tui.tui.textual_fixes.visible_highlights import VisibleHighlights
+
+STEP = "    "
+"""As in `line_breaks`, which is loaded with the first Enter."""
 
 _ROLES: Mapping[str, tuple[str, ...]] = {
     "muted": ("comment", "punctuation.bracket", "punctuation.delimiter"),
@@ -99,6 +99,8 @@ class CodeArea(TextArea):
 
     def may_run(self) -> bool:
         """Return whether Enter runs the text: it is complete, and the cursor is not in the middle of several lines."""
+        from mahtab_tui.tui.panes.editor.line_breaks import is_complete
+
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
         return (at_end or self.document.line_count == 1) and is_complete(self.whole_text)
 
@@ -126,6 +128,8 @@ class CodeArea(TextArea):
 
     def action_new_line(self) -> None:
         """Start a new line with Python's indentation; text right of the cursor moves into it."""
+        from mahtab_tui.tui.panes.editor.line_breaks import next_indent
+
         start, end = sorted(self.selection)
         indent = next_indent(self.get_text_range((0, 0), start)) if self.python else ""
         rest = self.document.get_line(end[0])[end[1] :]
@@ -178,6 +182,8 @@ class CodeArea(TextArea):
         self._insert_paste(self.app.clipboard)
 
     def _insert_paste(self, text: str) -> None:
+        from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
+
         text = pasted_python(text, into_empty=not self.text.strip()) if self.python else clean(text)
         self._replace_via_keyboard(self.collapsed(text), *self.selection)
 
@@ -200,6 +206,8 @@ class CodeArea(TextArea):
         near = self.document.get_line(row)[max(0, column - 1) : column + 1]
         if not any(character in "()[]{}" for character in near):
             return ()
+        from mahtab_tui.tui.panes.editor.pieces import spans
+
         place, text = len(self.get_text_range((0, 0), cursor)), self.text
         pairs = {end: span for span in spans(text) if span.bracket for end in (span.start, span.end)}
         pair = pairs.get(place) or (pairs.get(place - 1) if column else None)

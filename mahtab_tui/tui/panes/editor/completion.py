@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from textual.events import Key
 from textual.geometry import Offset
 
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.code_help import Completion, Completions
-from mahtab_tui.session.mentions import mention_before
+from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.panes.editor.code_area import CodeArea, location
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
-from mahtab_tui.tui.rows.newest import NewestOnly
 from mahtab_tui.tui.slash import SlashCompletions
 
-Complete = Callable[[str, int], Completions]
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.code_help import Completion, Completions
+    from mahtab_tui.tui.rows.newest import NewestOnly
+
+Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
 
 _WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$""")
@@ -60,7 +62,6 @@ class Completer:
         self._complete = complete
         self._complete_question = complete_question
         self._slash = slash
-        self._thread: NewestOnly[CompletionRequest] = NewestOnly(self._ask_kernel, "completion")
         self._cache = CompletionCache()
         self._asked = 0
         """The number of the newest request; responses to older ones are dropped."""
@@ -69,7 +70,8 @@ class Completer:
 
     def end(self) -> None:
         """Stop the thread: the area is gone."""
-        self._thread.close()
+        if "_thread" in vars(self):
+            self._thread.close()
 
     # Keys
 
@@ -137,9 +139,17 @@ class Completer:
 
     def _begun(self, before: str) -> bool:
         """Return whether the line's text before the cursor ends with a mention or starts a command."""
+        from mahtab_tui.session.mentions import mention_before
+
         return mention_before(before) is not None or (self._area.cursor_location[0] == 0 and self._slash.complete(before, len(before)) is not None)
 
     # Requests and responses
+
+    @cached_property
+    def _thread(self) -> NewestOnly[CompletionRequest]:
+        from mahtab_tui.tui.rows.newest import NewestOnly
+
+        return NewestOnly(self._ask_kernel, "completion")
 
     def _knowing(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question
@@ -150,6 +160,9 @@ class Completer:
 
     def _ask_kernel(self, request: CompletionRequest) -> None:
         """Serve a request, on the thread."""
+        from mahtab_tui.kernel.base import KernelError
+
+        IMPORTS.wait_for_screen()
         complete = self._knowing(request.python)
         assert complete is not None
         found: Completions | None = None
@@ -200,6 +213,8 @@ class CompletionCache:
 
     def for_text(self, code: str, cursor: int) -> Completions:
         """Return completions for a text: from the last ones if they were for the same place, otherwise from names."""
+        from mahtab_tui.kernel.code_help import Completions
+
         name = _NAME.search(code[:cursor])
         start, items = cursor - len(name[1]) if name else cursor, tuple(self._names.values()) if name and name[1] else ()
         if self._last is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 from textual.content import Content
@@ -13,7 +13,9 @@ from textual.message import Message
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.code_help import Completion
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.code_help import Completion
 
 ROWS = 8
 """Maximum number of visible completions."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.geometry import Offset
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.code_help import Explanation
 from mahtab_tui.tui.rows.fetcher import Fetcher
 
-Explain = Callable[[str, int], Explanation | None]
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.code_help import Explanation
+
+Explain = Callable[[str, int], "Explanation | None"]
 """Explains the name at a cursor in code; raises `KernelError`."""
 
 _WIDEST, _HIGHEST = 90, 16

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.session.inbox import Mode
-from mahtab_tui.session.mentions import MentionChip
-from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.system.imports import IMPORTS
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.session.mentions import MentionChip
+    from mahtab_tui.tui.rows.newest import NewestOnly
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
@@ -19,7 +24,7 @@ _KEYS: dict[Mode, str] = {
 _CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
 _REPLACING = "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"
 
-FindChips = Callable[[str], Sequence[MentionChip]]
+FindChips = Callable[[str], "Sequence[MentionChip]"]
 """Previews the attachments of a question; called on a thread."""
 
 PAUSE = 0.15
@@ -36,9 +41,9 @@ class Hint(Static):
         self._offer = ""
         self._question = ""
         self._chips: Sequence[MentionChip] = ()
+        self._find = find
         self._looking: NewestOnly[str] | None = None
-        if find is not None:
-            self._looking = NewestOnly(lambda question: self.call_later(self._show_chips, question, find(question)), "attachments", PAUSE)
+        """Made with the first question."""
 
     def on_unmount(self) -> None:
         if self._looking is not None:
@@ -52,10 +57,19 @@ class Hint(Static):
     def look_at(self, question: str) -> None:
         """Look up the mentions of the question that is being written; empty for none."""
         self._question = question
-        if question and self._looking is not None:
+        if question and self._find is not None:
+            if self._looking is None:
+                from mahtab_tui.tui.rows.newest import NewestOnly
+
+                self._looking = NewestOnly(partial(self._look, self._find), "attachments", PAUSE)
             self._looking.ask(question)
         elif self._chips:
             self._show_chips(question, ())
+
+    def _look(self, find: FindChips, question: str) -> None:
+        """Look up the mentions, on the thread, by what is loaded after the first picture."""
+        IMPORTS.wait_for_screen()
+        self.call_later(self._show_chips, question, find(question))
 
     def offer(self, offer: str) -> None:
         """Show a sentence instead of the keys; empty to remove it."""

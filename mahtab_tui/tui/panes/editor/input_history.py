@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import threading
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
-from mahtab_tui.session.inbox import Mode
-from mahtab_tui.store.history import History, HistoryEntry
+from mahtab_tui.system.imports import IMPORTS
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.store.history import History, HistoryEntry
 
 _PATIENCE = 1.0
 """Seconds to wait for the last input to be written on leaving."""
@@ -54,6 +58,7 @@ class Inputs:
     def _read_and_write(self) -> None:
         self._past = [*self._history.entries("python"), *self._history.entries("ask")]
         while (entry := self._to_write.get()) is not None:
+            IMPORTS.wait_for_screen()  # writing masks secrets, with what is loaded after the first picture
             self._history.add(*entry)
 
 

@@ -14,6 +14,7 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
 STEP = "    "
+"""A step of indentation."""
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")

@@ -15,20 +15,19 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from mahtab_tui.session.inbox import Mode
-from mahtab_tui.store.history import History
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.hint import FindChips, Hint
 from mahtab_tui.tui.panes.editor.input_history import Inputs
-from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.store.history import History
+    from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
     from mahtab_tui.tui.panes.editor.suggestion import Suggest
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
@@ -40,7 +39,7 @@ class EditorPane(Widget):
 
     ALLOW_MAXIMIZE = True
 
-    mode: reactive[Mode] = reactive[Mode]("python", init=False)
+    mode: reactive[Mode] = reactive("python", init=False)
 
     @dataclass
     class Submitted(Message):
@@ -72,7 +71,9 @@ class EditorPane(Widget):
         super().__init__(id=id)
         self._inputs = Inputs(history)
         self._completions = CompletionList()
-        self._card = HelpCard(explain)
+        self._explain = explain
+        self._card: HelpCard | None = None
+        """Made when it is first shown."""
         self._area = PromptArea(self._completions, self._inputs, complete, complete_question, slash, suggest, id="code")
         self._hint = Hint(chips, id="hint")
         self._replaces = ""
@@ -87,7 +88,6 @@ class EditorPane(Widget):
         yield self._hint
         yield self._find
         yield self._completions
-        yield self._card
 
     def on_mount(self) -> None:
         self._inputs.start()
@@ -166,6 +166,8 @@ class EditorPane(Widget):
 
     @on(TextArea.Changed, "#code")
     def _look_at_text(self) -> None:
+        from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
+
         self._hint.look_at(self._area.whole_text if self.mode == "ask" else "")
         self._hint.offer(_STRAIGHTEN if self.mode == "python" and has_curly_quotes(self._area.whole_text) else "")
 
@@ -178,10 +180,15 @@ class EditorPane(Widget):
         """Show signature and docstring of the call at the cursor."""
         if self._area.python:
             self._area.completer.close()
+            if self._card is None:
+                from mahtab_tui.tui.panes.editor.help_card import HelpCard
+
+                self._card = HelpCard(self._explain)
+                self.mount(self._card)
             self._card.ask(self._area.text, self._area.cursor_index, self._area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._card.display:
+        if event.key == "escape" and self._card is not None and self._card.display:
             event.stop()
             self._card.close()
         elif event.key == "escape" and self._replaces:
@@ -200,7 +207,8 @@ class EditorPane(Widget):
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
-        self._card.close()
+        if self._card is not None:
+            self._card.close()
 
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:

@@ -108,7 +108,3 @@ class Pastes:
     def word_at(self, text: str, *, end: bool) -> str:
         """Return the word with which a text starts, or with which it ends; empty if none."""
         return next((word for word in self._texts if (text.endswith(word) if end else text.startswith(word))), "")
-
-    def forget(self) -> None:
-        """Forget all texts: the editor is empty, and its text cannot come back."""
-        self._texts.clear()

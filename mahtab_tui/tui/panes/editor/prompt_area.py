@@ -10,17 +10,16 @@ from textual.document._document import EditResult, Location, Selection
 from textual.events import Blur, Key
 from textual.message import Message
 
-from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.panes.editor.code_area import CodeArea, location
 from mahtab_tui.tui.panes.editor.completion import Complete, Completer
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.input_history import Inputs
-from mahtab_tui.tui.panes.editor.line_breaks import is_complete
-from mahtab_tui.tui.panes.editor.pasting import Pastes, clean, has_curly_quotes, straightened
 from mahtab_tui.tui.patterns import Pattern
 from mahtab_tui.tui.slash import SlashCompletions
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.tui.panes.editor.pasting import Pastes
     from mahtab_tui.tui.panes.editor.suggestion import InlineSuggester, Suggest
 
 
@@ -72,7 +71,8 @@ class PromptArea(CodeArea):
 
             self.suggester = InlineSuggester(self, completions, suggest)
         self._inputs = inputs
-        self._pastes = Pastes()
+        self._pastes: Pastes | None = None
+        """Made with the first paste."""
         self._found_at = 0
         """Where the search continues, in characters from the start."""
         super().__init__(id=id)
@@ -143,7 +143,7 @@ class PromptArea(CodeArea):
             self.post_message(self.Submitted(text, python=self.python))
             self._inputs.entered(text, self.mode)
             self.load_text("")
-            self._pastes.forget()
+            self._pastes = None  # the editor is empty, and its text cannot come back
             draft, self.draft = self.draft, None
             if draft is not None:  # at once, because the next key continues it
                 self._change_mode(draft.mode)
@@ -165,6 +165,8 @@ class PromptArea(CodeArea):
 
     def recall(self, text: str) -> None:
         """Show an input of the history; undo brings back the previous text."""
+        from mahtab_tui.tui.panes.editor.pasting import clean
+
         text = clean(text)
         self._show_instead(text)
         self._recalled = (text, self.selection)
@@ -178,7 +180,11 @@ class PromptArea(CodeArea):
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
-        return is_complete(self.whole_text + "\n") if self._untouched else super().may_run()
+        if not self._untouched:
+            return super().may_run()
+        from mahtab_tui.tui.panes.editor.line_breaks import is_complete
+
+        return is_complete(self.whole_text + "\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and (self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)):
@@ -202,9 +208,13 @@ class PromptArea(CodeArea):
 
     @property
     def whole_text(self) -> str:
-        return self._pastes.expand(self.text)
+        return self.text if self._pastes is None else self._pastes.expand(self.text)
 
     def collapsed(self, text: str) -> str:
+        if self._pastes is None:
+            from mahtab_tui.tui.panes.editor.pasting import Pastes
+
+            self._pastes = Pastes()
         return self._pastes.collapse(text)
 
     def action_expand_pastes(self) -> None:
@@ -215,6 +225,8 @@ class PromptArea(CodeArea):
 
     def action_straighten(self) -> None:
         """Make curly quotes straight; undo makes them curly again."""
+        from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes, straightened
+
         text = self.whole_text
         if self.python and has_curly_quotes(text):
             self._show_instead(self.collapsed(straightened(text)))
@@ -242,7 +254,7 @@ class PromptArea(CodeArea):
         row, column = self.cursor_location
         line = self.document.get_line(row)
         beside = line[:column].rstrip(blanks) if left else line[column:].lstrip(blanks)
-        word = self._pastes.word_at(beside, end=left) if self.selection.is_empty else ""
+        word = self._pastes.word_at(beside, end=left) if self._pastes is not None and self.selection.is_empty else ""
         if word:
             other = len(beside) - len(word) if left else len(line) - len(beside) + len(word)
             self._delete_via_keyboard((row, min(column, other)), (row, max(column, other)))

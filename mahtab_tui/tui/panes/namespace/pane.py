@@ -10,8 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, Key
 from textual.timer import Timer
 
-from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.in_panes import VARIABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
@@ -20,6 +18,7 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.port import NamespacePort
 
 _OF_PORT = ("open", "rename", "mark_private", "delete", "copy_name")
@@ -166,6 +165,8 @@ class NamespacePane(RowsView, can_focus=True):
             delete(self.app, self._port, row.name)
 
     def action_copy_name(self) -> None:
+        from mahtab_tui.tui.clipboard import copy
+
         if (row := self._chosen) is not None:
             copy(self.app, row.label)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Private, Record
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.values import CHANGE_SIGNS
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Change, Namespace, Record
 
 
 class VariableRow(NamedTuple):
@@ -88,6 +89,8 @@ class NamespaceChanges:
 
     def fold(self, record: Record, known: Mapping[str, VariableRow]) -> bool:
         """Add a record; returns whether the rows have changed. known: the namespace before the record."""
+        from mahtab_tui.bus.records import AssistantReplOut, Namespace
+
         if isinstance(record, AssistantReplOut) and record.status is not None:
             self._cell, self.by, self.rows = record.cell, f"{plain(record.party or '')} {record.cell or ''}".strip(), []
             return True
@@ -104,6 +107,8 @@ class NamespaceChanges:
 
 def _compared(row: VariableRow, change: Change, known: Mapping[str, VariableRow]) -> VariableRow:
     """Add the previous type and value to a row."""
+    from mahtab_tui.kernel.values import CHANGE_SIGNS
+
     row = row._replace(perhaps=False)  # its sign shows this
     sign = CHANGE_SIGNS.get(change.change, "~")
     before = known.get(row.name)
@@ -143,6 +148,8 @@ class VariableRows:
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Add records; returns whether anything changed."""
+        from mahtab_tui.bus.records import Namespace, Private
+
         changed = False
         for record in records:
             changed |= self.difference.fold(record, self._rows) and self.changes

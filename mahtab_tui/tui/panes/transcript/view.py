@@ -17,10 +17,11 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
+from mahtab_tui.tui.panes.transcript.greeting import TITLE, TITLE_HEIGHT
 from mahtab_tui.tui.panes.transcript.marker import Marker
 from mahtab_tui.tui.panes.transcript.search import TranscriptSearch
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
-from mahtab_tui.tui.panes.transcript.viewport import TITLE_HEIGHT, Viewport
+from mahtab_tui.tui.panes.transcript.viewport import Viewport
 from mahtab_tui.tui.panes.transcript.window import RowPosition
 from mahtab_tui.tui.patterns import PatternTimeout
 from mahtab_tui.tui.rows.fetcher import Fetcher
@@ -130,11 +131,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width, base = self.width, self.visual_style.rich_style
         if self._laid_out is None:
+            self.look()  # it is drawn before it is told its size
+        if self._laid_out is None:
             return Strip.blank(width, base)
         palette = self._laid_out[1]
         if y < TITLE_HEIGHT:
             style = palette.text + BOLD if self.has_focus else palette.muted
-            return title_strip("TRANSCRIPT", base + style, base, width)
+            return title_strip(TITLE, base + style, base, width)
         if y < self.head:
             pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
             return strip_of(pinned, None, width, base, None, base, self._picture_strip(pinned))

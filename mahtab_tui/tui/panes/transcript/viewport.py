@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.fold import Transcript
-from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, greeting_rows
+from mahtab_tui.tui.panes.transcript.greeting import TITLE_HEIGHT, columns_of, greeting_rows
+from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows
 from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
 from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import LIMIT, Row
-from mahtab_tui.tui.rows.strips import EDGE, RIGHT
 
-TITLE_HEIGHT = 1
-MOST_COLUMNS = 120
-"""Maximum columns of text: longer lines are hard to read."""
 PINNED_SHARE = 3
 """Pinned entries have at most this part of the height: a third."""
 NEAR = 4
@@ -72,7 +69,7 @@ class Viewport:
 
     def lay_out(self, width: int, palette: Palette) -> None:
         """Lay out for a width and palette; the top line stays."""
-        columns = max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
+        columns = columns_of(width)
         if self.window is None:
             self.window = Window(self.transcript.entries, columns, palette)
             self.transcript.take_changed()

@@ -1,12 +1,9 @@
-"""Rows of text that is not Markdown: questions, tool calls, notes, the spinner, the greeting."""
+"""Rows of text that is not Markdown: questions, tool calls, notes, the spinner."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-
-from rich.cells import cell_len, set_cell_size
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.activity import Activity
@@ -84,13 +81,3 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
         (f"{activity.doing} · {int(elapsed)} s", palette.muted),
     ]
     return [Row(), Row(spans, palette.model)]
-
-
-def greeting_rows(lines: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:
-    """Draw the greeting of an empty transcript: a mark and a sentence each, the first one bright."""
-    column = max((cell_len(mark) for mark, _ in lines), default=0) + 1
-    rows = [Row()]
-    for mark, sentence in lines:
-        spans = [(set_cell_size(mark, column), palette.moon), (sentence, palette.muted if rows[1:] else palette.text)]
-        rows += paragraph(spans, width, None, indent=" " * column)
-    return rows

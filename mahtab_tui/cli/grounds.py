@@ -1,0 +1,88 @@
+"""What a session of the screen stands on. Loaded when it is made: for a new session that is behind the first picture."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.cli.printing import fail
+from mahtab_tui.export.reading import NotebookFile
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.session.beginning import Waiting, kernel_at, process_kernel
+from mahtab_tui.session.ground import Ground
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.store.namespaces import keep_place
+from mahtab_tui.store.resume import NoSession, new_store
+from mahtab_tui.store.sqlite import SqliteStore
+
+
+class Resumed(NamedTuple):
+    """A session that goes on."""
+
+    ground: Ground
+    name: str
+    past: list[Record]
+    notebook: NotebookFile | None
+
+
+def new_ground(settings: Settings, project: Path) -> Ground:
+    """Create the kernel and the store of a new session. Ends the command with a sentence if the settings name no kernel."""
+    return _ground(settings, new_store(project)[0])
+
+
+def ground_without_store(settings: Settings) -> Ground:
+    """Create the kernel of a session that is not saved, and keep its records in memory. Ends the command as `new_ground`."""
+    from mahtab_tui.store.memory import MemoryStore
+    from mahtab_tui.system.exporting import keep_from_langsmith
+
+    keep_from_langsmith()
+    try:
+        return Ground(process_kernel(settings), MemoryStore())
+    except KernelError as error:
+        fail(str(error))
+
+
+def resumed_ground(settings: Settings, session: str | None, project: Path | None, notebook: NotebookFile | None) -> Resumed:
+    """Continue a session: with its kernel, if it has waited. Ends the command with a sentence if it cannot go on.
+
+    session: the start of its id; None for the last one, of the project or of all. notebook: the one to show; None for the session's own.
+    """
+    from mahtab_tui.cli.resume import attach, resume
+
+    try:
+        store, name, past = resume(session, project, variables=settings.keep_namespace)
+    except NoSession as error:
+        fail(str(error))
+    if notebook is None and past:
+        from mahtab_tui.cli.notebooks import notebook_of
+
+        notebook = notebook_of(past)
+    waiting, past = attach(store, past, settings)
+    return Resumed(_ground(settings, store, waiting), name, past, notebook)
+
+
+def _ground(settings: Settings, store: SqliteStore, waiting: Waiting | None = None) -> Ground:
+    keep = keep_place(store.session, settings.keep_namespace_mb) if settings.keep_namespace else None
+    held = store.session if store.claim is not None else ""
+    try:
+        kernel = process_kernel(settings, keep, session=held, waiting=waiting)
+    except KernelError as error:
+        if store.claim is not None:
+            store.claim.release()
+        fail(str(error))
+    return Ground(kernel, store, store.claim, partial(kernel_at, settings, keep, held))
+
+
+def tell_how_to_continue(ground: Ground, name: str, *, resumed: bool, goes_on: bool) -> None:
+    """Print what has become of a session that was closed. goes_on: a cell runs in its kernel."""
+    store = ground.store
+    if isinstance(store, SqliteStore) and (resumed or store.begun):
+        typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
+        typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
+        if goes_on:
+            typer.echo(f"The cell goes on meanwhile. To end it: mahtab-tui sessions stop {store.session}")
