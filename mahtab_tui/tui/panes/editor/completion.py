@@ -160,9 +160,9 @@ class Completer:
 
     def _ask_kernel(self, request: CompletionRequest) -> None:
         """Serve a request, on the thread."""
+        IMPORTS.wait_for_screen()
         from mahtab_tui.kernel.base import KernelError
 
-        IMPORTS.wait_for_screen()
         complete = self._knowing(request.python)
         assert complete is not None
         found: Completions | None = None
