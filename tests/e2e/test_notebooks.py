@@ -68,6 +68,7 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     again.wait(r"Cell 3 · notebook +ran as In 2")
     again.enter("/run 3")
     again.wait(r"In 3 · you · cell 3 of the notebook")
+    again.wait(r"Cell 3 · notebook +ran as In 3")
     again.enter("/save")
     wait_for(lambda: nbformat.read(path, as_version=4).cells[2].execution_count == 3)
     assert again.leave() == 0
