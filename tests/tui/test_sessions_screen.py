@@ -247,6 +247,7 @@ async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> Non
         await write(pilot, "lost")
         await until(pilot, lambda: shown(screen) == ["3"] and "rows lost" in read(screen))
         reading = screen.query_one(Reading)
+        await until(pilot, lambda: reading.entry == "question 1")  # where the word is
         reading.focus()
         first = next(entry for entry in reading.viewport.transcript.entries if isinstance(entry, Cell))
         reading.mark_and_show(first)
