@@ -1,4 +1,4 @@
-"""Gives hostile texts of 200,000 characters to each reader of texts from outside. Run as a program, with the names of the pieces that they repeat."""
+"""Gives hostile texts of 100,000 characters to each reader of texts from outside. Run as a program, with the names of the pieces that they repeat."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-LENGTH = 200_000
-"""Characters: a linear reader takes at most two seconds for them, a quadratic one 20,000,000,000 steps."""
+LENGTH = 100_000
+"""Characters: a linear reader takes at most a second for them, a quadratic one 5,000,000,000 steps."""
 SECONDS = 8
 """Of the processor, after which a reader is ended, and the program with it."""
 
