@@ -18,7 +18,6 @@ from mahtab_tui.kernel.jupyter.opening import jupyter_kernel
 from mahtab_tui.kernel.values import CellResult, Status
 from tests.integration.jupyter import start
 from tests.integration.kernels import Cells, RecordingHost
-from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
