@@ -1,4 +1,7 @@
-"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m tests.benchmarks [NAME ...]``."""
+"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m tests.benchmarks [NAME ...]``.
+
+``python -m tests.benchmarks answers --help`` says how a real model's answers are judged.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,14 @@ def main() -> None:
     os.environ["MAHTAB_KEEP_KERNEL"] = "0"  # no program that is measured leaves its kernel behind
     # As for whoever has installed it: a start does not compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if sys.argv[1:2] == ["answers"]:  # needs a server with a model
+        from tests.benchmarks.answers.run import main as ask_questions
+
+        ask_questions(sys.argv[2:])
+        return
     wanted = sys.argv[1:] or list(GROUPS)
     if unknown := [name for name in wanted if name not in GROUPS]:
-        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}.")
+        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}, answers.")
     print_table(row for name in wanted for row in GROUPS[name]())
 
 

@@ -1,0 +1,61 @@
+"""Programs that answer questions about tables, and what came of a question."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+_SPEAKS_OF_CODE = re.compile(r"\b(?:the|this|your|provided|above) (?:\w+ )?(?:code|script|snippet|output)\b|\boutput (?:above|shows)\b", re.I)
+
+
+@dataclass
+class Outcome:
+    """The answer to a question, and its cost."""
+
+    answer: str = ""
+    """The final words."""
+    codes: list[str] = field(default_factory=list)
+    """The blocks that ran."""
+    transcript: list[tuple[str, str]] = field(default_factory=list)
+    """Kind and text of all that was written and printed, in order."""
+    failure: str = ""
+    seconds: float = 0.0
+    calls: int = 0
+    read: int = 0
+    """Tokens, including those from the cache."""
+    written: int = 0
+    cached: int = 0
+    """Tokens read from the server's cache."""
+    not_computed: int | None = None
+    """Figures of the answer that no code has computed; None if the program does not count them."""
+
+    @property
+    def repeated(self) -> int:
+        """How many blocks had run before, unchanged, for the same question."""
+        return sum(count - 1 for count in Counter(code.strip() for code in self.codes).values())
+
+    @property
+    def speaks_of_code(self) -> bool:
+        """Whether the answer is about the code or its output instead of the data."""
+        return bool(_SPEAKS_OF_CODE.search(self.answer))
+
+
+class Talk(Protocol):
+    """A conversation over some tables."""
+
+    def ask(self, question: str) -> Outcome:
+        """Ask and wait. A failure is part of the outcome."""
+
+
+class Program(Protocol):
+    """Answers questions."""
+
+    name: str
+
+    def open(self, files: Sequence[Path]) -> AbstractContextManager[Talk]:
+        """Begin a conversation in which each CSV file is a variable named after it."""

@@ -1,0 +1,107 @@
+"""The program itself: a session without a screen, as in ``mahtab-tui ask --load FILE --approval auto``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.session import Session
+from mahtab_tui.session.beginning import process_kernel
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.loading import look_at_files
+from mahtab_tui.settings.model import load_settings
+from tests.benchmarks.answers.outcome import Outcome
+
+_CODE = re.compile(r"```(?:python|py)\b.*?(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_SOURCES = ("agent", "reflection", "summary")
+"""Model calls that belong to a question."""
+
+
+class _Collector(logging.Handler):
+    """Collects the records of the bus."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Record] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record_of(record))
+
+
+def outcome_of(seen: Sequence[Record]) -> Outcome:
+    """Count what the records of one question say."""
+    outcome = Outcome()
+    for record in seen:
+        match record:
+            case records.AssistantChat():
+                outcome.transcript.append(("answer", record.text))
+            case records.AssistantReplIn():
+                outcome.codes.append(record.text)
+                outcome.transcript.append(("code", record.text))
+            case records.AssistantReplOut():
+                outcome.transcript.append(("output", record.text))
+            case records.Usage() if record.source in _SOURCES:
+                outcome.calls += 1
+                outcome.read += record.input_tokens
+                outcome.written += record.output_tokens
+                outcome.cached += record.cache_read_tokens
+            case records.Notice():
+                outcome.transcript.append((record.level, record.text))
+    return outcome
+
+
+class SessionTalk:
+    """Questions to one session."""
+
+    def __init__(self, session: Session, collector: _Collector, seconds: float) -> None:
+        self._session, self._collector, self._seconds = session, collector, seconds
+
+    def ask(self, question: str) -> Outcome:
+        self._collector.records.clear()
+        answer = failure = ""
+        limit = threading.Timer(self._seconds, self._session.stop)
+        limit.start()
+        began = time.perf_counter()
+        try:
+            answer = self._session.agent.ask(question, attach="files and variables")
+        except ModelError as error:
+            failure = str(error)
+        seconds = time.perf_counter() - began
+        limit.cancel()
+        outcome = outcome_of(self._collector.records)
+        outcome.answer, outcome.seconds = _CODE.sub("", answer).strip(), seconds
+        outcome.failure = failure or (f"stopped after {self._seconds:g} s" if seconds >= self._seconds else "")
+        return outcome
+
+
+class MahtabTui:
+    """One session with a kernel of its own for each conversation."""
+
+    name = "mahtab-tui"
+
+    def __init__(self, url: str, model: str, seconds: float) -> None:
+        self._settings = load_settings(model=f"openai:{model}", base_url=url, approval="auto", python=sys.executable)
+        self._seconds = seconds
+
+    @contextlib.contextmanager
+    def open(self, files: Sequence[Path]) -> Iterator[SessionTalk]:
+        session = Session(self._settings, process_kernel(self._settings), NoFace())
+        collector = _Collector()
+        session.log.addHandler(collector)
+        try:
+            session.start_kernel()
+            for file in look_at_files(files):
+                if not session.load(file):
+                    raise SystemExit(f"{file.path} could not be loaded.")
+            yield SessionTalk(session, collector, self._seconds)
+        finally:
+            session.close()

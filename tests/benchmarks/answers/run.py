@@ -1,0 +1,125 @@
+"""Asks the questions of a real model: ``python -m tests.benchmarks answers [--url URL] [--model NAME] ...``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.benchmarks.answers.baseline import Baseline
+from tests.benchmarks.answers.dabench import dabench_items
+from tests.benchmarks.answers.items import Item, own_items, select
+from tests.benchmarks.answers.outcome import Program
+from tests.benchmarks.answers.program import MahtabTui
+from tests.benchmarks.answers.questions import KINDS
+from tests.benchmarks.answers.report import Row, load, make_row, print_changes, print_report, print_row, save
+
+PROGRAMS: dict[str, type[Baseline] | type[MahtabTui]] = {each.name: each for each in (Baseline, MahtabTui)}
+
+_PERSONAL = ("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "OPENROUTER_", "OTEL_", "LANGSMITH_", "XDG_", "PYTHONSTARTUP")
+"""Beginnings of the names of variables with a person's own set-up."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks answers", description="Judge answers with a real model.")
+    parser.add_argument("--url", default="http://127.0.0.1:8080/v1", help="an OpenAI-compatible server (default: %(default)s)")
+    parser.add_argument("--model", help="the model's name there (default: the first that it lists)")
+    parser.add_argument("--program", choices=list(PROGRAMS), help="ask only one of the programs")
+    parser.add_argument("--kind", default="", help=f"only questions of a kind: {', '.join(KINDS)}; of DABench easy, medium, hard")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this question; may be repeated")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N of them")
+    parser.add_argument("--seconds", type=float, default=300.0, help="most seconds for a question (default: %(default)g)")
+    parser.add_argument("--dabench", type=Path, metavar="FOLDER", help="InfiAgent-DABench's questions from examples/DA-Agent/data")
+    parser.add_argument("--every", type=int, default=8, metavar="N", help="every Nth question of DABench (default: %(default)s)")
+    parser.add_argument("--verbose", action="store_true", help="print questions and answers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows with code and answers")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="say what has changed since a run that was written with --json")
+    return parser
+
+
+def _find_model(url: str, wanted: str | None) -> str:
+    """Return the model's name. Ends the command with a sentence if no server answers."""
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=10) as reply:
+            return wanted or str(json.load(reply)["data"][0]["id"])
+    except (OSError, ValueError, LookupError) as error:
+        print(
+            f"No OpenAI-compatible server answers at {url} ({error}); start one, for instance with "
+            "`llama-server -m model.gguf --port 8080`, and name it with --url.",
+            file=sys.stderr,
+        )
+        raise SystemExit(2) from None
+
+
+def _isolate(folder: Path) -> None:
+    """Take the person's own configuration away, and work in an empty folder."""
+    for name in [name for name in os.environ if name.startswith(_PERSONAL)]:
+        del os.environ[name]
+    for name in ("home", "work"):
+        (folder / name).mkdir()
+    os.environ.update(HOME=str(folder / "home"), MAHTAB_KEEP_KERNEL="0", NO_COLOR="1")
+    os.chdir(folder / "work")
+
+
+def ask_all(program: Program, conversations: Sequence[Sequence[Item]], *, verbose: bool) -> Iterator[Row]:
+    """Ask all questions, each conversation in a session of its own."""
+    for conversation in conversations:
+        with program.open(conversation[0].files) as talk:
+            for item in conversation:
+                row = make_row(program.name, item, talk.ask(item.text))
+                print_row(row, verbose=verbose)
+                yield row
+
+
+def _ask_programs(options: argparse.Namespace, model: str, folder: Path) -> list[Row]:
+    work, skipped, rows = folder / "work", 0, list[Row]()
+    if options.dabench is None:
+        found = own_items(work)
+    else:
+        found, skipped = dabench_items(options.dabench, options.every, work)
+    conversations = select(found, kind=options.kind, only=options.only, limit=options.limit)
+    if not conversations:
+        raise SystemExit("No question is chosen.")
+    try:
+        # One program after the other: alternating, they would push each other out of the server's cache.
+        for name in [options.program] if options.program else PROGRAMS:
+            program = PROGRAMS[name](options.url, model, options.seconds)
+            for row in ask_all(program, conversations, verbose=options.verbose):
+                rows.append(row)
+                if options.json is not None:
+                    save(rows, options.json)  # a run takes long: nothing is lost if it ends early
+    except KeyboardInterrupt:
+        print("Interrupted.")
+    if skipped:
+        print(f"\n{skipped} questions were skipped: their tables are missing.")
+    return rows
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the bench."""
+    options = _parser().parse_args(arguments)
+    options.url = options.url.rstrip("/")
+    for name in ("dabench", "json", "compare"):
+        if path := getattr(options, name):
+            setattr(options, name, path.absolute())
+    model = _find_model(options.url, options.model)
+    try:
+        earlier = load(options.compare) if options.compare else []
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            before = Path.cwd()
+            _isolate(Path(folder))
+            try:
+                rows = _ask_programs(options, model, Path(folder))
+            finally:
+                os.chdir(before)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{type(error).__name__}: {error}") from None
+    print(f"\n{model} at {options.url}")
+    print_report(rows)
+    if options.compare:
+        print_changes(earlier, rows)

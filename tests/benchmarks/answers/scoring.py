@@ -1,0 +1,140 @@
+"""Judges whether a text states an answer.
+
+A number counts if it is the expected one rounded as a person would round it. A name counts if it is the first of all
+possible names. A text with very many numbers or dates is a printed table, which answers nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Protocol
+
+import pandas as pd
+
+from tests.benchmarks.answers.tables import Tables
+
+_NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+_DATES = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?<!\d)(?P<year>\d{4})[-/.](?P<month>\d{1,2})(?:[-/.](?P<day>\d{1,2}))?(?!\d)",
+        r"(?<!\d)(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4})(?!\d)",
+        rf"\b{_MONTH}\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<year>\d{{4}})\b",
+        rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH},?\s+(?P<year>\d{{4}})\b",
+        rf"\b{_MONTH},?\s+(?:of\s+)?(?P<year>\d{{4}})\b",
+    )
+]
+MOST_NUMBERS, MOST_DATES = 12, 3
+"""A text that states more of them is a printed table."""
+
+
+class Check(Protocol):
+    """Compares a text with the expected value."""
+
+    def states(self, text: str, expected: Any, tables: Tables) -> bool:
+        """Return whether the text states the expected value."""
+
+
+def numbers_in(text: str) -> list[float]:
+    """Return the numbers of a text: with thousands separators, or as small words."""
+    digits = [float(each.replace(",", "").replace("−", "-")) for each in _NUMBER.findall(text)]
+    return digits + [float(_WORDS.index(word)) for word in re.findall(r"[a-z]+", text.lower()) if word in _WORDS]
+
+
+def dates_in(text: str) -> list[tuple[int, int, int | None]]:
+    """Return year, month and day (None for a month) of each date of a text, in the order of its forms."""
+    found = []
+    for pattern in _DATES:
+        for match in pattern.finditer(text):
+            month = match["month"].lower()[:3]
+            number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
+            day = match.groupdict().get("day")
+            found.append((int(match["year"]), number, int(day) if day else None))
+        text = pattern.sub(" ", text)
+    return found
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, rounded to no fewer decimals than these; None: the exact one."""
+
+    decimals: int | None = None
+    percent: bool = False
+    """The expected value is a share, which may be stated as a percentage; the decimals are those of the percentage."""
+
+    def states(self, text: str, expected: Any, tables: Tables) -> bool:
+        found = numbers_in(text)
+        if len(set(found)) > MOST_NUMBERS:
+            return False
+        most = 1e-6 if self.decimals is None else 0.5 * 10**-self.decimals + 1e-9
+        value = float(expected)
+        if self.percent:
+            return any(abs(each - value * 100) <= most or abs(each - value) <= most / 100 for each in found)
+        return any(abs(each - value) <= most for each in found)
+
+
+@dataclass(frozen=True)
+class Names:
+    """All expected names of a column and no others, or one name that comes before the others."""
+
+    column: str
+    """The table and the column with all possible names, as in "cars.Origin"."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other words for names."""
+
+    def states(self, text: str, expected: Any, tables: Tables) -> bool:
+        found = self._found(text, tables)
+        if isinstance(expected, str):
+            return found[:1] == [expected]
+        return set(found) == {str(each) for each in expected}
+
+    def _found(self, text: str, tables: Tables) -> list[str]:
+        table, _, column = self.column.partition(".")
+        meant = {str(name): str(name) for name in tables[table][column].dropna().unique()} | dict(self.aliases)
+        # A code such as "IN" or "OR" is a word in small letters.
+        codes = {name for name in meant if name.isupper() and len(name) <= 4}
+        names = sorted(meant, key=len, reverse=True)
+        forms = (re.escape(name) if name in codes else f"(?i:{re.escape(name)})" for name in names)
+        lowered = {name.lower(): value for name, value in meant.items()}
+        pattern = rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)"
+        return [meant.get(each) or lowered[each.lower()] for each in re.findall(pattern, text)]
+
+
+@dataclass(frozen=True)
+class Date:
+    """A date, or only its month."""
+
+    month: bool = False
+
+    def states(self, text: str, expected: Any, tables: Tables) -> bool:
+        wanted: date = pd.Timestamp(expected).date()
+        found = dates_in(text)
+        if len(set(found)) > MOST_DATES:
+            return False
+        if self.month:
+            return any(each[:2] == (wanted.year, wanted.month) for each in found)
+        return (wanted.year, wanted.month, wanted.day) in found
+
+
+@dataclass(frozen=True)
+class Words:
+    """At least one word of each group; the expected value is a sequence of groups of beginnings of words."""
+
+    def states(self, text: str, expected: Any, tables: Tables) -> bool:
+        return all(any(re.search(rf"(?<![^\W_]){re.escape(word)}", text, re.IGNORECASE) for word in group) for group in expected)
+
+
+@dataclass(frozen=True)
+class All:
+    """Several values, each with its own check."""
+
+    checks: Sequence[Check]
+
+    def states(self, text: str, expected: Any, tables: Tables) -> bool:
+        return all(check.states(text, each, tables) for check, each in zip(self.checks, expected, strict=True))

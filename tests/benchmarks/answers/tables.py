@@ -1,0 +1,103 @@
+"""Public tables as CSV files, from the package ``vega_datasets``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import vega_datasets
+
+Tables = dict[str, pd.DataFrame]
+"""Tables by the name of their variable."""
+
+_DATA = Path(vega_datasets.__file__).with_name("_data")
+
+_STATES = """state,region
+AK,West
+AZ,West
+CA,West
+CO,West
+HI,West
+NV,West
+OR,West
+WA,West
+IL,Midwest
+IA,Midwest
+MI,Midwest
+OH,Midwest
+WI,Midwest
+FL,South
+GA,South
+TX,South
+VA,South
+MA,Northeast
+NY,Northeast
+PA,Northeast
+"""
+
+
+def _raw(name: str) -> Callable[[], str]:
+    """Return a function that reads a CSV file of the package as it is."""
+    return (_DATA / f"{name}.csv").read_text
+
+
+def _converted(name: str) -> Callable[[], str]:
+    """Return a function that converts a JSON file of the package."""
+
+    def read() -> str:
+        return str(pd.read_json(_DATA / f"{name}.json").to_csv(index=False))
+
+    return read
+
+
+def _columns(name: str, *columns: str) -> Callable[[], str]:
+    """Return a function that converts some columns of a JSON file of the package."""
+
+    def read() -> str:
+        return str(pd.read_json(_DATA / f"{name}.json")[list(columns)].to_csv(index=False))
+
+    return read
+
+
+SOURCES: dict[str, Callable[[], str]] = {
+    "airports": _raw("airports"),
+    "antibiotics": _converted("burtin"),
+    "barley": _converted("barley"),
+    "cars": _converted("cars"),
+    "auto_mpg": _converted("cars"),
+    "crimea": _converted("crimea"),
+    "driving": _converted("driving"),
+    "iowa_electricity": _raw("iowa-electricity"),
+    "iris": _converted("iris"),
+    "prices": _columns("ohlc", "date", "open", "high", "low", "close"),
+    "riots": _raw("la-riots"),
+    "seattle_temps": _raw("seattle-temps"),
+    "seattle_weather": _raw("seattle-weather"),
+    "sf_temps": _raw("sf-temps"),
+    "signals": _columns("ohlc", "date", "signal", "ret"),
+    "states": lambda: _STATES,
+    "stocks": _raw("stocks"),
+    "us_employment": _raw("us-employment"),
+    "wheat": _converted("wheat"),
+}
+
+
+def write_tables(names: Iterable[str], folder: Path) -> list[Path]:
+    """Write tables to a folder, where they are not yet; return their files."""
+    files = [folder / f"{name}.csv" for name in names]
+    for file in files:
+        if not file.exists():
+            file.write_text(SOURCES[file.stem](), encoding="utf-8")
+    return files
+
+
+@cache
+def _read(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file)
+
+
+def read_tables(files: Iterable[Path]) -> Tables:
+    """Read tables as the programs get them."""
+    return {file.stem: _read(file).copy() for file in files}
