@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-_SPEAKS_OF_CODE = re.compile(r"\b(?:the|this|your|provided|above) (?:\w+ )?(?:code|script|snippet|output)\b|\boutput (?:above|shows)\b", re.I)
+_ADJECTIVES = "above|corrected|first|given|last|previous|provided|python|same|second"
+_SPEAKS_OF_CODE = re.compile(
+    rf"\b(?:(?:the|this|your) (?:(?:{_ADJECTIVES}) )*(?:code|script|snippet|output)|(?:{_ADJECTIVES}) (?:code|output)|(?:code|output) (?:above|block))\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass

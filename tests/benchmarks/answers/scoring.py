@@ -98,7 +98,7 @@ class Names:
         table, _, column = self.column.partition(".")
         meant = {str(name): str(name) for name in tables[table][column].dropna().unique()} | dict(self.aliases)
         # A code such as "IN" or "OR" is a word in small letters.
-        codes = {name for name in meant if name.isupper() and len(name) <= 4}
+        codes = {name for name in meant if name.isupper() and len(name) == 2}
         names = sorted(meant, key=len, reverse=True)
         forms = (re.escape(name) if name in codes else f"(?i:{re.escape(name)})" for name in names)
         lowered = {name.lower(): value for name, value in meant.items()}
