@@ -13,7 +13,6 @@ from pathlib import Path
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
@@ -73,8 +72,8 @@ class SessionTalk:
         began = time.perf_counter()
         try:
             answer = self._session.agent.ask(question, attach="files and variables")
-        except ModelError as error:
-            failure = str(error)
+        except Exception as error:  # a failure costs one answer, not the run
+            failure = f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - began
         limit.cancel()
         outcome = outcome_of(self._collector.records)
