@@ -22,6 +22,7 @@ from tests.benchmarks.answers.outcome import Outcome
 from tests.benchmarks.answers.program import outcome_of
 from tests.benchmarks.answers.questions import CONVERSATIONS, FOLLOW_UP, KINDS, NO_CODE, Question
 from tests.benchmarks.answers.report import load, make_row, print_changes, print_report, save
+from tests.benchmarks.answers.run import NoServer, ask_all, main
 from tests.benchmarks.answers.scoring import All, Check, Date, Names, Number, Words
 from tests.benchmarks.answers.tables import Tables, read_tables, write_tables
 
@@ -204,3 +205,14 @@ def test_two_runs_are_compared(folder: Path, tmp_path: Path, capsys: pytest.Capt
     printed = capsys.readouterr().out
     assert "1 -> 0 right" in printed
     assert "now wrong: japan (expected 79)" in printed
+
+
+def test_without_a_server_no_answer_counts_as_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as closed:
+        url = f"http://127.0.0.1:{closed.server_port}"
+    with pytest.raises(NoServer):
+        next(ask_all(Baseline(url, "any", 60.0), select(own_items(folder), only=["japan"]), url))
+    with pytest.raises(SystemExit) as ended:
+        main(["--url", url])
+    assert ended.value.code == 2
+    assert "llama-server -m model.gguf" in capsys.readouterr().err

@@ -146,6 +146,8 @@ def print_changes(earlier: Sequence[Row], rows: Sequence[Row]) -> None:
     """Print which questions changed between right and wrong."""
     before = {(row.program, row.name): row for row in earlier}
     both = [(before[row.program, row.name], row) for row in rows if (row.program, row.name) in before]
+    if not both:
+        return
     print(f"\nCompared with the earlier run, in {len(both)} questions of both:")
     for program in dict.fromkeys(new.program for _, new in both):
         pairs = [(old, new) for old, new in both if new.program == program]

@@ -42,18 +42,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _find_model(url: str, wanted: str | None) -> str:
-    """Return the model's name. Ends the command with a sentence if no server answers."""
+class NoServer(Exception):
+    """No server answers; the message is a sentence."""
+
+
+def find_model(url: str, wanted: str | None = None) -> str:
+    """Return the model's name, by default the first that the server lists. Raises `NoServer`."""
     try:
-        with urllib.request.urlopen(f"{url}/models", timeout=10) as reply:
+        with urllib.request.urlopen(f"{url}/models", timeout=60) as reply:
             return wanted or str(json.load(reply)["data"][0]["id"])
     except (OSError, ValueError, LookupError) as error:
-        print(
+        raise NoServer(
             f"No OpenAI-compatible server answers at {url} ({error}); start one, for instance with "
-            "`llama-server -m model.gguf --port 8080`, and name it with --url.",
-            file=sys.stderr,
-        )
-        raise SystemExit(2) from None
+            "`llama-server -m model.gguf --port 8080`, and name it with --url."
+        ) from None
 
 
 def _isolate(folder: Path) -> None:
@@ -66,38 +68,37 @@ def _isolate(folder: Path) -> None:
     os.chdir(folder / "work")
 
 
-def ask_all(program: Program, conversations: Sequence[Sequence[Item]], *, verbose: bool) -> Iterator[Row]:
-    """Ask all questions, each conversation in a session of its own."""
+def ask_all(program: Program, conversations: Sequence[Sequence[Item]], url: str) -> Iterator[Row]:
+    """Ask all questions, each conversation in a session of its own. Raises `NoServer` once the server is gone."""
     for conversation in conversations:
         with program.open(conversation[0].files) as talk:
             for item in conversation:
-                row = make_row(program.name, item, talk.ask(item.text))
-                print_row(row, verbose=verbose)
-                yield row
+                outcome = talk.ask(item.text)
+                if outcome.failure:
+                    find_model(url)
+                yield make_row(program.name, item, outcome)
 
 
-def _ask_programs(options: argparse.Namespace, model: str, folder: Path) -> list[Row]:
-    work, skipped, rows = folder / "work", 0, list[Row]()
+def _ask_programs(options: argparse.Namespace, model: str, folder: Path, rows: list[Row]) -> None:
+    """Add a row for each question. Raises `NoServer`."""
+    work, skipped = folder / "work", 0
     if options.dabench is None:
         found = own_items(work)
     else:
         found, skipped = dabench_items(options.dabench, options.every, work)
     conversations = select(found, kind=options.kind, only=options.only, limit=options.limit)
     if not conversations:
-        raise SystemExit("No question is chosen.")
-    try:
-        # One program after the other: alternating, they would push each other out of the server's cache.
-        for name in [options.program] if options.program else PROGRAMS:
-            program = PROGRAMS[name](options.url, model, options.seconds)
-            for row in ask_all(program, conversations, verbose=options.verbose):
-                rows.append(row)
-                if options.json is not None:
-                    save(rows, options.json)  # a run takes long: nothing is lost if it ends early
-    except KeyboardInterrupt:
-        print("Interrupted.")
+        raise ValueError("no question is chosen")
     if skipped:
-        print(f"\n{skipped} questions were skipped: their tables are missing.")
-    return rows
+        print(f"{skipped} questions are skipped, because their tables are missing.")
+    # One program after the other: alternating, they would push each other out of the server's cache.
+    for name in [options.program] if options.program else PROGRAMS:
+        program = PROGRAMS[name](options.url, model, options.seconds)
+        for row in ask_all(program, conversations, options.url):
+            rows.append(row)
+            print_row(row, verbose=options.verbose)
+            if options.json is not None:
+                save(rows, options.json)  # a run takes long: nothing is lost if it ends early
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -107,19 +108,26 @@ def main(arguments: Sequence[str]) -> None:
     for name in ("dabench", "json", "compare"):
         if path := getattr(options, name):
             setattr(options, name, path.absolute())
-    model = _find_model(options.url, options.model)
+    rows: list[Row] = []
+    before, problem = Path.cwd(), ""
     try:
+        model = find_model(options.url, options.model)
         earlier = load(options.compare) if options.compare else []
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            before = Path.cwd()
             _isolate(Path(folder))
-            try:
-                rows = _ask_programs(options, model, Path(folder))
-            finally:
-                os.chdir(before)
+            _ask_programs(options, model, Path(folder), rows)
+    except NoServer as error:
+        problem = str(error)
+    except KeyboardInterrupt:
+        problem = "Interrupted."
     except (OSError, ValueError) as error:
-        raise SystemExit(f"{type(error).__name__}: {error}") from None
-    print(f"\n{model} at {options.url}")
-    print_report(rows)
-    if options.compare:
+        problem = f"The bench cannot run: {error}"
+    finally:
+        os.chdir(before)
+    if rows:
+        print(f"\n{model} at {options.url}")
+        print_report(rows)
         print_changes(earlier, rows)
+    if problem:
+        print(problem, file=sys.stderr)
+        raise SystemExit(2)
