@@ -22,7 +22,7 @@ LONG_TRACEBACK = 10
 _SGR = re.compile(r"(\x1b\[[\d;:]*m)")
 _FILE = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 _MARKS = re.compile(r"^\s*[~^]+\s*$")
-_QUIET = ("Traceback (most recent call last)", "During handling of ", "The above exception was ", "  [Previous line")
+_QUIET = ("Traceback (most recent call last)", "During handling of ", "The above exception was ", "  [Previous line", "  … ")
 
 
 class OutputRows:
@@ -176,7 +176,7 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette) -> list[Span]:
-    """Style one line of a traceback: the location dim, the source plain, the error in the error colour."""
+    """Style one line of a traceback: the location dim, the source plain, the error in the error colour, the hint after it plain."""
     if match := _FILE.match(text):
         before, file, line, number, after = match.groups()
         quiet = palette.muted
@@ -188,4 +188,6 @@ def _traceback_spans(text: str, palette: Palette) -> list[Span]:
     if text[:1].isspace():
         return [(text, palette.text)]
     name, colon, rest = text.partition(":")
+    if name == "Hint":
+        return [(name + colon, palette.moon), (rest, palette.text)]
     return [(name, palette.bad + BOLD), (colon + rest, palette.bad)]
