@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ _COMPARED = 2_000
 """Names that a misspelt one is compared with."""
 _LIST = 300
 """Characters of a list of names."""
+_LINES = 10_000
+"""Lines of a file that is parsed whole."""
 
 
 class Frame(NamedTuple):
@@ -56,9 +59,11 @@ class Failure:
         """The last frame of the user's code."""
         self.inside = frames[users[-1] + 1 :] if users else []
         """The libraries' frames that it called."""
-        self.locals = {} if self.user is None else locals_of_frame(self.user.frame)
-        self.names: dict[str, Any] = {} if self.user is None else {**self.user.frame.f_globals, **self.locals}
-        """What the user's line can name."""
+        self.names: dict[str, Any] = {}
+        """The variables of the user's line."""
+        if self.user is not None:
+            self.names.update(dict.items(self.user.frame.f_globals))
+            self.names.update(locals_of_frame(self.user.frame))
 
     def is_a(self, kind: type[BaseException]) -> bool:
         return descends(type(self.error), kind)
@@ -68,14 +73,15 @@ class Failure:
         """Whether Python or the library has made a suggestion itself."""
         return "Did you mean" in self.shown[-1_000:]
 
+    @cached_property
     def expressions(self) -> list[ast.expr]:
-        """Return the expressions of the user's line, outer ones first; since Python 3.11 only those in the part that failed."""
+        """The expressions of the user's line, outer ones first; since Python 3.11 only those in the part that failed."""
         if self.user is None:
             return []
         lines = linecache.getlines(self.user.frame.f_code.co_filename)
         line = self.user.line
-        tree = _parsed("".join(lines))
-        if tree is None and 0 < line <= len(lines):  # a magic command is elsewhere in the cell
+        tree = _parsed("".join(lines)) if len(lines) <= _LINES else None
+        if tree is None and 0 < line <= len(lines):  # a long file, or a cell with a magic command
             tree = _parsed("\n" * (line - 1) + lines[line - 1].strip())
         found = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
         found = [node for node in found if node.lineno <= line <= (node.end_lineno or 0)]
@@ -87,7 +93,8 @@ class Failure:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is str:
             table = as_own(self.value_of(node.value))
             if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
-                return table[node.slice.value] if node.slice.value in table.columns else MISSING
+                columns = islice(table.columns, _COMPARED)
+                return next((table.iloc[:, place] for place, name in enumerate(columns) if type(name) is str and name == node.slice.value), MISSING)
         value = resolve(ast.unparse(node), self.names)
         return MISSING if type(value) is Instance else value
 
@@ -105,7 +112,7 @@ class Failure:
             yield from (variables[name] for name in _NAMES if name in variables)
             attributes = own_dict(variables.get("self"))
             yield from (attributes[name] for name in _NAMES if name in attributes)
-        for node in self.expressions():
+        for node in self.expressions:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
                 yield self.value_of(node)
 
@@ -144,11 +151,11 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
     known = list(islice((each for each in names if each != name), _COMPARED))
     plain = {each: _plain(each) for each in known}
     wanted = _plain(name)
-    equal = [each for each in known if plain[each] == wanted]
+    if equal := [each for each in known if plain[each] == wanted]:
+        return equal[:3]
     near = late_import("difflib").get_close_matches(wanted, set(plain.values()), 3, 0.6 if len(wanted) > 3 else 0.75)
     part = [each for each in known if min(len(wanted), len(plain[each])) >= 3 and (wanted in plain[each] or plain[each] in wanted)]
-    ordered = [*equal, *(each for value in near for each in known if plain[each] == value), *part]
-    return list(dict.fromkeys(ordered))[:3]
+    return list(dict.fromkeys([*(each for value in near for each in known if plain[each] == value), *part]))[:3]
 
 
 def did_you_mean(names: Iterable[str]) -> str:
@@ -164,7 +171,7 @@ def listed(names: Iterable[str], room: int = _LIST) -> str:
     for name in every:
         room -= len(name) + 2
         if room < 0:
-            return f"{', '.join(shown)}, … ({len(every):,} in all)"
+            return f"{', '.join(shown)}, …" + (f" ({len(every):,} in all)" if len(every) < _COMPARED else "")
         shown.append(name)
     return ", ".join(shown)
 

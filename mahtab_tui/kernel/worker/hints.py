@@ -115,7 +115,7 @@ def missing_attribute(failed: Failure) -> str:
     if found is None:
         return ""
     name = found["name"]
-    node = next((each for each in failed.expressions() if isinstance(each, ast.Attribute) and each.attr == name), None)
+    node = next((each for each in failed.expressions if isinstance(each, ast.Attribute) and each.attr == name), None)
     if found["type"] == "NoneType":
         what = f"{one_line(ast.unparse(node.value), 60)} is None here" if node is not None else "the value is None here"
         return f"{what}. Functions that change an object in place (inplace=True, .sort(), .append()) return None: do not assign their result"
@@ -186,7 +186,7 @@ def wrong_arguments(failed: Failure) -> str:
 
 def _called(failed: Failure, qualified: str, name: str) -> str:
     """Return the function of a name that the user's line calls, with its parameters; empty if it is not known."""
-    for node in failed.expressions():
+    for node in failed.expressions:
         if not isinstance(node, ast.Call) or name != getattr(node.func, "attr", getattr(node.func, "id", "")):
             continue
         value = failed.value_of(node.func)

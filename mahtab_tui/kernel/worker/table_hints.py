@@ -50,7 +50,10 @@ def missing_label(failed: Failure) -> str:
     index: Any = None
     for found in failed.objects():
         value = as_own(found)
-        if index is None and is_index(value):
+        if not failed.inside:  # raised by the user's line itself
+            if type(value) is dict and (absent := [name for name in names if name not in _labels(value)]):
+                return _no_key(absent, _labels(value), failed.name_of(found))
+        elif index is None and is_index(value):
             index = value
         elif is_one_of(value, "pandas", "DataFrame", "Series"):
             if has_own_indexes(value) and (text := _in_pandas(failed, value, found, index, names)):
@@ -59,10 +62,12 @@ def missing_label(failed: Failure) -> str:
             columns = list(value.columns if is_one_of(value, "polars", "DataFrame") else value.column_names)
             if not failed.suggests and (absent := [name for name in names if name not in columns]):
                 return _no_column(absent, columns, failed.name_of(found))
-        elif type(value) is dict and not failed.inside and (absent := [name for name in names if name not in _labels(value)]):
-            keys = f" Keys of {failed.name_of(found)}" if failed.name_of(found) else " Keys"
-            return f"there is no key {_quoted(absent)}.{_near(absent, _labels(value))}{keys}: {listed(map(_text, _labels(value)))}"
     return ""
+
+
+def _no_key(names: list[Any], keys: list[Any], variable: str) -> str:
+    place = f" of {variable}" if variable else ""
+    return f"there is no key {_quoted(names)}.{_near(names, keys)} Keys{place}: {listed(map(_text, keys))}"
 
 
 def _missing(failed: Failure) -> list[Any]:
@@ -107,7 +112,7 @@ def _in_pandas(failed: Failure, value: Any, original: object, index: Any, names:
     columns = _labels(value.columns) if value.ndim == 2 else []
     if value.ndim == 2 and (index is None or index is value.columns):
         absent = [label for label in names if label not in columns]
-        if absent and absent[0] in list(value.index.names):
+        if absent and absent[0] in _labels(value.index.names):
             return f"{_quoted(absent[:1])} is the index of {name or 'the table'}, not a column. {name or 'df'}.reset_index() makes it a column"
         return _no_column(absent, columns, name) if absent else ""
     labels = _labels(value.index)
@@ -182,12 +187,14 @@ def _described(series: Any) -> str:
 
 def _expression(failed: Failure, series: Any) -> str:
     """Return how the user's line writes a column."""
-    for node in failed.expressions():
+    if type(series.name) is not str:
+        return failed.name_of(series) or "it"
+    for node in failed.expressions:
         key = node.slice if isinstance(node, ast.Subscript) else None
-        named = isinstance(key, ast.Constant) and type(key.value) is str and key.value == series.name
-        if named or (isinstance(node, ast.Attribute) and type(series.name) is str and node.attr == series.name):
+        written = key.value if isinstance(key, ast.Constant) else node.attr if isinstance(node, ast.Attribute) else None
+        if written == series.name:
             return one_line(ast.unparse(node), 60)
-    return failed.name_of(series) or (f"df[{series.name!r}]" if type(series.name) is str else "it")
+    return failed.name_of(series) or one_line(f"df[{series.name!r}]", 60)
 
 
 def _text_column(failed: Failure, series: Any) -> str:
