@@ -270,6 +270,11 @@ def test_the_error_line_of_a_traceback_stands_out() -> None:
     assert styles[5] == [PALETTE.moon.color, PALETTE.text.color]
 
 
+def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:
+    rows = output_rows("Hint: columns\ncolumns of df", width=10, kind="traceback")
+    assert [rows[number].text for number in range(len(rows))] == ["Hint: ", "columns", "columns of", " df"]
+
+
 def test_notes_have_a_mark_for_their_level() -> None:
     marks = [note_rows(Note(level=level, text="said"), 40, PALETTE)[0].text for level in ("info", "warning", "error")]
     assert marks == ["· said", "! said", "✗ said"]

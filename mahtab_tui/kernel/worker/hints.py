@@ -26,7 +26,7 @@ from .statics import MISSING, attributes, in_class, is_module, is_one_of, loaded
 from .summary import one_line, type_name
 from .tracebacks import library_of
 
-SECONDS = 0.3
+SECONDS = 1.0
 """Time limit of a hint."""
 LONGEST = 600
 """Characters of a hint."""
@@ -235,13 +235,15 @@ def missing_file(failed: Failure) -> str:
     place = f"in {one_line(folder, 80)!r}" if folder else "here"
     text = f"there is no folder {one_line(folder, 80)!r}." if gone else f"no file {one_line(name, 80)!r} {place}."
     place = "here" if gone else place
-    if tables := failed.tables(PurePath(name).stem):
+    tables = failed.tables(PurePath(name).stem)
+    if tables:
         one = len(tables) == 1
         text += f" {'The table is' if one else 'These tables are'} loaded already: {', '.join(tables)}. Use {'it' if one else 'one of them'}."
     if near := nearest(name, files):
         return text + did_you_mean(near)
-    more = ", …" if len(files) > _FILES else ""
-    return f"{text} Files {place}: {listed(files[:_FILES], 150)}{more}" if files else f"{text} There are no files {place}."
+    if files:
+        return f"{text} Files {place}: {listed(files[:_FILES], 150)}" + ", …" * (len(files) > _FILES)
+    return text if tables else f"{text} There are no files {place}."
 
 
 def _path(failed: Failure) -> str:
