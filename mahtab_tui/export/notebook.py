@@ -125,9 +125,9 @@ def _bundle(output: Output) -> Mapping[str, str]:
 
 
 def error_of(traceback: str) -> tuple[str, str]:
-    """Return the name and the message of an error, from the last line of its traceback that begins with a name."""
+    """Return the name and the message of an error, from the last line of its traceback that begins with a name. A hint may follow it."""
     for line in reversed(traceback.strip().split("\n")):
-        if found := re.match(r"([A-Za-z_][\w.]*)(?:: (.*))?$", line):
+        if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""
     return "Error", ""
 

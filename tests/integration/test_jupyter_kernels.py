@@ -71,6 +71,11 @@ def test_an_error_has_its_traceback_and_what_it_changed(cells: Cells) -> None:
     assert [each.name for each in result.changes] == ["made"]
 
 
+def test_an_error_ends_with_what_is_needed_to_fix_it(cells: Cells) -> None:
+    result = cells.run("import pandas\npandas.DataFrame({'Fare': [1]})['fare']")
+    assert result.output.endswith("\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns: Fare\n")
+
+
 def test_a_table_is_displayed_as_such(cells: Cells) -> None:
     result = cells.run("import pandas\npandas.DataFrame({'a': [1]})")
     assert [each.mime for each in result.displays] == ["text/html"]

@@ -123,6 +123,16 @@ def test_chained_exceptions_are_shown_without_our_frames(cells: Cells) -> None:
     assert "worker" not in result.output
 
 
+def test_an_error_ends_with_what_is_needed_to_fix_it(cells: Cells) -> None:
+    cells.run("import pandas\ntitanic = pandas.DataFrame({'Fare': [1]})")
+    result = cells.run("titanic['fare']")
+    assert result.output.endswith("KeyError: 'fare'\nHint: there is no column 'fare'. Did you mean 'Fare'? Columns of titanic: Fare\n")
+    assert result.kinds == (("traceback", len(result.output)),)
+    lines = result.output.split("\n")
+    assert "frames in pandas" in lines[-1 - result.frames[-1].row]
+    assert "Hint: no file 'x.csv' here. The table is loaded already: titanic (" in cells.run("pandas.read_csv('x.csv')").output
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
 def test_an_exception_group_shows_its_parts(cells: Cells) -> None:
     result = cells.run("raise ExceptionGroup('two', [ValueError('one'), TypeError('other')])")

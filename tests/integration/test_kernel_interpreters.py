@@ -40,6 +40,8 @@ def test_cells_run_alike(any_python: Cells) -> None:
     assert "worker" not in failed.output
     assert [frame.line for frame in failed.frames] == [2, 4]
     assert all(failed.output.split("\n")[-1 - frame.row].startswith(f'  File "{frame.file}", line') for frame in failed.frames)
+    assert any_python.run("d = {'Fare': 1}\nd['fare']").output.endswith("\nHint: there is no key 'fare'. Did you mean 'Fare'? Keys of d: Fare\n")
+    assert "  … 3 frames in json\n" in any_python.run("import json\njson.loads('{')").output
     assert any_python.text("if os.fork() == 0: print('forked')\nelse: print('parent' * bool(os.wait()))") == "forked\nparent\n"
     assert any_python.run("import os; os._exit(3)").status is Status.DIED
     assert any_python.text("1 + 1") == "2\n"

@@ -45,7 +45,7 @@ STORY: list[Record] = [
     *cell(3, "print(x)", ("stdout", "4\n"), party="demo", turn=1, step=0, block=0),
     records.AssistantChat("It is 4.", turn=1, step=1, party="demo"),
     records.Usage(turn=1, model="demo", cost=0.25),
-    *cell(4, "1/0", ("traceback", "Traceback (most recent call last):\nZeroDivisionError: division by zero\n"), status="error"),
+    *cell(4, "1/0", ("traceback", "Traceback (most recent call last):\nZeroDivisionError: division by zero\nHint: x\n"), status="error"),
     records.Display("<picture>\n", cell=5, mime="image/png", data=PIXEL),
     *cell(5, "plot()", ("display", "<picture>\n")),
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,64 @@ def test_exceptions_in_a_circle_and_a_line_that_is_not_known_are_told() -> None:
     )
     assert places(told)[-2:] == [("In [1]", 6, "<module>"), ("In [1]", 0, "f")]
     assert all(frame.row for frame in told.frames)
+
+
+def test_frames_of_libraries_are_one_line_that_stands_for_all_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import pandas\ndef look(table):\n    return table['fare']\n")
+    told = raised(f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'))\nlook(pandas.DataFrame({{'Fare': [1]}}))")
+    lines = told.text.split("\n")
+    assert [line for line in lines if "File" in line] == ['  File "In [1]", line 2, in <module>', f'  File "{file}", line 3, in look']
+    assert lines[-3:] == [f"  … {sum(frame.row == 2 for frame in told.frames)} frames in pandas", "KeyError: 'fare'", ""]
+    assert "direct cause" not in told.text, "pandas' own KeyError with the same message is left out"
+    shown = [frame for frame in told.frames if frame.row]
+    assert [frame.function for frame in shown[:2]] == ["<module>", "look"]
+    assert {frame.file.rpartition("site-packages/")[2].partition("/")[0] for frame in shown[2:]} == {"pandas"}
+    assert any("pandas" in frame.file for frame in told.frames if not frame.row), "frames of what is left out are listed"
+
+
+def test_an_error_inside_a_library_with_another_message_is_shown() -> None:
+    told = raised("import json\ntry:\n    json.loads('{')\nexcept ValueError as error:\n    raise KeyError('no') from error")
+    assert "direct cause" in told.text
+    assert [row for row in rows(told) if "frames in json" in row] == ["  … 3 frames in json"] * 3
+    assert places(told)[-1] == ("In [1]", 5, "<module>")
+
+
+def test_a_traceback_without_the_users_frames_shows_those_of_libraries() -> None:
+    with pytest.raises(ValueError, match="Expecting") as failed:
+        json.loads("{")
+    told = describe_safely(failed.value.with_traceback(failed.tb.tb_next))
+    assert "in raw_decode" in told.text
+    assert "frames in" not in told.text
+
+
+def test_a_recursion_through_a_library_is_short() -> None:
+    told = raised("import copy\nclass X:\n    def __deepcopy__(self, memo): return copy.deepcopy([self])\ncopy.deepcopy(X())")
+    assert "frames left out" in told.text
+    assert len(told.text.split("\n")) < 90
+    assert told.text.rstrip().split("\n")[-1].startswith("RecursionError")
+
+
+def test_an_interrupt_shows_the_users_frames_only(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import json\ndef wait(pairs):\n    raise KeyboardInterrupt\njson.loads('{}', object_hook=wait)\n")
+    try:
+        exec(compile(f"exec(compile(open({str(file)!r}).read(), {str(file)!r}, 'exec'), {{}})", cell_filename(1), "exec"), {})
+    except KeyboardInterrupt as error:
+        told = describe_safely(error)
+    assert places(told) == [("In [1]", 1, "<module>"), (str(file), 4, "<module>"), (str(file), 3, "wait")]
+    assert "json" not in told.text.replace("json.loads('{}', object_hook=wait)", "")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
+def test_an_exception_group_counts_frames_of_libraries() -> None:
+    told = raised("import json\ntry: json.loads('{')\nexcept ValueError as e: error = e\nraise ExceptionGroup('two', [error, ValueError('x')])")
+    assert "    |   … 3 frames in json" in told.text
+    assert "|" in next(row for frame, row in zip(told.frames, rows(told), strict=True) if frame.function == "raw_decode")
+
+
+def test_a_line_after_the_error_moves_the_frames() -> None:
+    told = raised("1 / 0")
+    longer = told.with_last_line("Hint: divide by something else")
+    assert longer.text == told.text + "Hint: divide by something else\n"
+    assert rows(longer) == rows(told)

@@ -261,12 +261,18 @@ def test_tabs_stop_every_eight_cells_whatever_is_before_them() -> None:
 
 
 def test_the_error_line_of_a_traceback_stands_out() -> None:
-    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: no\n'
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: no\nHint: x\n'
     rows = output_rows(text, kind="traceback")
     styles = [[style.color for _, style in rows[number].spans] for number in range(len(rows))]
     assert styles[4] == [PALETTE.bad.color] * 2
     assert PALETTE.person.color in styles[1]
     assert styles[2] == [PALETTE.text.color]
+    assert styles[5] == [PALETTE.moon.color, PALETTE.text.color]
+
+
+def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:
+    rows = output_rows("Hint: columns\ncolumns of df", width=10, kind="traceback")
+    assert [rows[number].text for number in range(len(rows))] == ["Hint: ", "columns", "columns of", " df"]
 
 
 def test_notes_have_a_mark_for_their_level() -> None:

@@ -224,7 +224,11 @@ class Executor:
         if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             return "error", syntax_error(error.__cause__)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error", describe_safely(error)
+        described = describe_safely(error)
+        if isinstance(error, KeyboardInterrupt):
+            return "interrupted", described
+        hint = late_import(f"{__package__}.hints").hint_for(error, described.text)
+        return "error", described.with_last_line(hint) if hint else described
 
     def _begin(self) -> None:
         if self.depth:

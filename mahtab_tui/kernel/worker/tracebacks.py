@@ -1,11 +1,12 @@
-"""Formats tracebacks for the user: without our own frames, and shortened if they are long."""
+"""Formats tracebacks: the user's lines and the error, without our own frames; those of libraries are counted."""
 
 from __future__ import annotations
 
 import os
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -23,6 +24,10 @@ _MOST_FRAMES = 200
 _LONGEST_NAME = 4_096
 """Characters of a name that are kept; no file has a longer one."""
 
+_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)", re.DOTALL)
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_CYTHON = (".pyx", ".pxi", ".pxd")
+
 
 class TracebackFrame(NamedTuple):
     """The source location of a line of a traceback."""
@@ -34,7 +39,7 @@ class TracebackFrame(NamedTuple):
     function: str
     """Empty for a syntax error."""
     row: int
-    """Number of lines from this frame's line to the end of the text: 1 is the last; 0 if the text lacks it."""
+    """Number of lines from this frame's line, which may stand for several frames, to the end of the text: 1 is the last; 0 if the text lacks it."""
 
 
 class Traceback(NamedTuple):
@@ -44,35 +49,94 @@ class Traceback(NamedTuple):
     frames: list[TracebackFrame]
     """In the order of the text."""
 
+    def with_last_line(self, line: str) -> Traceback:
+        """Return the traceback with a line after the error."""
+        return Traceback(f"{self.text}{line}\n", [frame._replace(row=frame.row + 1) if frame.row else frame for frame in self.frames])
+
 
 def cell_filename(cell: int) -> str:
     """Return the file name of a cell in `linecache`."""
     return f"{CELL}{cell}]"
 
 
+def library_of(file: str, function: str) -> str:
+    """Return the name of the library that a frame is in; empty for cells and the user's own files."""
+    if found := _PACKAGES.match(file):
+        return found[1].removesuffix(".py")
+    if file.startswith(_STANDARD):
+        return file[len(_STANDARD) :].partition(os.sep)[0].removesuffix(".py")
+    if file.startswith("<frozen "):
+        return file[len("<frozen ") : -1].partition(".")[0]
+    if file.startswith("<__array_function__"):
+        return "numpy"
+    return function.partition(".")[0] if file.endswith(_CYTHON) else ""
+
+
+def _is_library(frame: traceback.FrameSummary) -> bool:
+    return library_of(frame.filename, frame.name) != ""
+
+
 class _ShortStack(traceback.StackSummary):
-    """A stack without its middle if it is long, as in a recursion."""
+    """A stack that counts frames of libraries instead of showing them, and has no middle if it is long, as in a recursion."""
+
+    folds = True
 
     def format(self, **options: Any) -> list[str]:
-        lines = super().format(**options)
+        lines: list[str] = []
+        for library, run in groupby(self, _is_library):
+            if library and self.folds:
+                lines.append(_fold(list(run)))
+            else:
+                lines += traceback.StackSummary(run).format(**options)
         if len(lines) <= _HEAD + _TAIL + 1:
             return lines
         return [*lines[:_HEAD], f"  … {len(lines) - _HEAD - _TAIL} frames left out …\n", *lines[-_TAIL:]]
+
+
+def _fold(frames: list[traceback.FrameSummary]) -> str:
+    """Return the line for frames of libraries, with the marks of all."""
+    libraries = list(dict.fromkeys(library_of(frame.filename, frame.name) for frame in frames))
+    names = ", ".join(libraries[:3]) + (", …" if len(libraries) > 3 else "")
+    marks = "".join(frame.name[frame.name.rfind("\0", 0, -1) :] for frame in frames)
+    return f"  … {len(frames):,} frame{'s' * (len(frames) > 1)} in {names}{marks}\n"
 
 
 def describe(error: BaseException, tb: TracebackType | None) -> Traceback:
     """Format a traceback. Calls the exception's `__str__`, which may fail."""
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
     frames = list(described.stack)
-    cells = [place for place, frame in enumerate(frames) if frame.filename.startswith(CELL)]
+    first = next((place for place, frame in enumerate(frames) if frame.filename.startswith(CELL)), 0)
+    described.stack[:] = frames[first:]  # without asyncio's frames above the cell
+    for one in _all(described):
+        one.stack = _ShortStack(frame for frame in one.stack if not frame.filename.startswith(HERE))
     if isinstance(error, KeyboardInterrupt):
         described.__cause__ = described.__context__ = None
-        described.stack = _ShortStack(frames[place] for place in cells)
-    else:
-        described.stack[:] = frames[cells[0] if cells else 0 :]  # without asyncio's frames above the cell
+        described.stack = _ShortStack(frame for frame in described.stack if not _is_library(frame))
+        return _formatted(described)
+    if all(_is_library(frame) for one in _all(described) for frame in one.stack):
         for one in _all(described):
-            one.stack = _ShortStack(frame for frame in one.stack if not frame.filename.startswith(HERE))
-    return _formatted(described)
+            one.stack.folds = False  # type: ignore[attr-defined]
+        return _formatted(described)
+    return _formatted(described, _leave_out_repetitions(described))
+
+
+def _leave_out_repetitions(described: traceback.TracebackException) -> list[traceback.FrameSummary]:
+    """Take away each exception inside a library whose message is repeated by the one that followed it. Return its frames."""
+    left_out: list[traceback.FrameSummary] = []
+    for one in _all(described):
+        while (inner := one.__cause__ or (None if one.__suppress_context__ else one.__context__)) is not None:
+            if not inner.stack or not all(map(_is_library, inner.stack)) or _message(inner) not in _message(one):
+                break
+            left_out[:0] = inner.stack
+            one.__cause__, one.__context__ = inner.__cause__, inner.__context__
+            one.__suppress_context__ = inner.__suppress_context__
+    return left_out
+
+
+def _message(described: traceback.TracebackException) -> str:
+    """Return the message of an exception, or its type if it has none."""
+    name, _, message = "".join(described.format_exception_only()).partition(": ")
+    return message.strip() or name
 
 
 def describe_safely(error: BaseException) -> Traceback:
@@ -97,8 +161,8 @@ def syntax_error(error: BaseException) -> Traceback:
     return _formatted(traceback.TracebackException(type(error), error, None))
 
 
-def _formatted(described: traceback.TracebackException) -> Traceback:
-    """Format a traceback, and find the locations in its text with random marks that no message can contain."""
+def _formatted(described: traceback.TracebackException, left_out: Iterable[traceback.FrameSummary] = ()) -> Traceback:
+    """Format a traceback, and find the locations in its text with random marks that no message can contain. left_out: frames not in the text."""
     lot = os.urandom(16).hex()
     places: dict[tuple[str, int, str], str] = {}
 
@@ -117,13 +181,12 @@ def _formatted(described: traceback.TracebackException) -> Traceback:
     marked = re.compile(f"\0{lot}:(\\d+)\0")
     lines = "".join(described.format()).split("\n")
     known = list(places)
-    frames = []
+    found = [((frame.filename, max(0, frame.lineno or 0), frame.name), 0) for frame in left_out]
     for number, line in enumerate(lines):
-        found = marked.search(line)
-        if found:
-            lines[number] = line.replace(found.group(), "")
-            frames.append(_frame(*known[int(found.group(1))], row=len(lines) - 1 - number))
-    return Traceback("\n".join(lines), frames[-_MOST_FRAMES:])
+        if marks := marked.findall(line):
+            lines[number] = marked.sub("", line)
+            found += [(known[int(place)], len(lines) - 1 - number) for place in marks]
+    return Traceback("\n".join(lines), [_frame(*place, row=row) for place, row in found[-_MOST_FRAMES:]])
 
 
 def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:

@@ -13,7 +13,7 @@ from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.tui.rows.palette import BOLD, Palette
-from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts
+from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 
 TAB = 8
 LONG_TRACEBACK = 10
@@ -22,7 +22,10 @@ LONG_TRACEBACK = 10
 _SGR = re.compile(r"(\x1b\[[\d;:]*m)")
 _FILE = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 _MARKS = re.compile(r"^\s*[~^]+\s*$")
-_QUIET = ("Traceback (most recent call last)", "During handling of ", "The above exception was ", "  [Previous line")
+_QUIET = ("Traceback (most recent call last)", "During handling of ", "The above exception was ", "  [Previous line", "  … ")
+
+_HINT = "Hint: "
+"""Begins the line after an error that helps to fix it."""
 
 
 class OutputRows:
@@ -113,7 +116,8 @@ class LineRows:
         if line.cut:
             text = f"{text[:LINE_HEAD]} … {line.cut:,} characters left out … {text[LINE_HEAD:]}"
         self._text = text
-        self._cuts = hard_cuts(plain(text), width)
+        is_hint = line.kind == "traceback" and text.startswith(_HINT)
+        self._cuts = (word_cuts if is_hint else hard_cuts)(plain(text), width)
         self._rows: list[Row] | None = None
 
     def __len__(self) -> int:
@@ -176,7 +180,7 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette) -> list[Span]:
-    """Style one line of a traceback: the location dim, the source plain, the error in the error colour."""
+    """Style one line of a traceback: the location dim, the source plain, the error in the error colour, the hint after it plain."""
     if match := _FILE.match(text):
         before, file, line, number, after = match.groups()
         quiet = palette.muted
@@ -187,5 +191,7 @@ def _traceback_spans(text: str, palette: Palette) -> list[Span]:
         return [(text, palette.bad)]
     if text[:1].isspace():
         return [(text, palette.text)]
+    if text.startswith(_HINT):
+        return [(_HINT, palette.moon), (text[len(_HINT) :], palette.text)]
     name, colon, rest = text.partition(":")
     return [(name, palette.bad + BOLD), (colon + rest, palette.bad)]

@@ -19,6 +19,7 @@ from ..frames import Frame
 from ..host import Host
 from ..origins import Origins
 from ..readable import cell_ended, form_of
+from ..stdlib import late_import
 from ..variables import NamespaceWatch, merged
 from .calling import HostCalls
 
@@ -101,6 +102,8 @@ class Helper:
         self._added = [name for name, value in builtins.__dict__.items() if self._builtins.get(name, _MISSING) is not value]
         self._plain: Any = shell.display_formatter.formatters["text/plain"]
         self._plain_before = self._plain.for_type(str, self._print_text)
+        self._show_error_before: Any = shell._showtraceback
+        shell._showtraceback = self._show_error
         shell.events.register("pre_run_cell", self._before)
         shell.events.register("post_run_cell", self._after)
         shell.kernel.comm_manager.register_target(TARGET, self._opened)
@@ -143,6 +146,7 @@ class Helper:
         self._plain.type_printers.pop(str, None)
         if self._plain_before is not None:
             self._plain.for_type(str, self._plain_before)
+        self._shell._showtraceback = self._show_error_before
         with suppress(ValueError):
             self._shell.events.unregister("pre_run_cell", self._before)
             self._shell.events.unregister("post_run_cell", self._after)
@@ -157,6 +161,12 @@ class Helper:
             self._plain_before(value, printer, cycle)
         else:
             printer.text(str.__repr__(value))
+
+    def _show_error(self, kind: Any, error: Any, lines: Any) -> None:
+        """Show an error as IPython does, with a hint after it."""
+        package = __package__.rpartition(".")[0]
+        hint = late_import(f"{package}.hints").hint_for(error, "\n".join(lines)) if type(lines) is list else ""
+        self._show_error_before(kind, error, [*lines, hint] if hint else lines)
 
     # Around a cell. IPython prints what is raised here, and goes on.
 
