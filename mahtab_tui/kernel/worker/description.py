@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -56,13 +57,13 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
         if value is MISSING or left <= 0 or (looks_secret(name) and kind_of(value) == "data"):
             continue
         try:
-            found[name] = within(min(SECONDS, left), lambda value=value, name=name: described(name, value, limit))
+            found[name] = within(min(SECONDS, left), partial(describe_value, name, value, limit))
         except Exception:  # a library's object in a state that nobody foresaw, or too slow
             continue
     return found
 
 
-def described(name: str, value: Any, limit: int) -> str:
+def describe_value(name: str, value: Any, limit: int) -> str:
     """Describe an object in printable lines of at most `limit` characters together."""
     lines = [one_line(line, _WIDTH) for line in _lines(name, value)]
     if sum(map(len, lines)) + len(lines) - 1 <= limit:

@@ -34,8 +34,8 @@ _DISTINCT, _LONGEST_VALUE = 8, 24
 """A column with more or longer values has none listed."""
 _COUNTED = 20_000_000
 """Cells of a table; in larger ones, missing values are not counted."""
-_SECONDS = 0.05
-"""Time limit for counting missing values."""
+_SECONDS, _QUICK = 0.05, 200_000
+"""Time limit for counting missing values, and the cells of a table up to which it does not count."""
 _CHUNK = 10_000
 _NUMBERS = 10_000_000
 """Items of an array; larger ones have no minimum and maximum."""
@@ -48,7 +48,8 @@ _UNREADABLE = "…"
 class _Column(NamedTuple):
     label: str
     type: str
-    missing: int
+    missing: int | None
+    """None if there was no time to count."""
     values: Sequence[str]
     """Its different values, if they are few."""
     cells: Sequence[str]
@@ -64,12 +65,12 @@ class _Frame(NamedTuple):
     rows: int
     labels: Sequence[str]
     """Of the first columns."""
-    count: int
-    """Of all columns."""
+    width: int
+    """The number of all columns."""
     column: Callable[[int], _Column]
     """Describes a column."""
     type: Callable[[int], str]
-    index: Sequence[str] = ()
+    row_labels: Sequence[str] = ()
     """The labels of the first rows; empty if there are none."""
 
 
@@ -103,7 +104,7 @@ def describe_table(name: str, value: Any) -> list[str] | None:
 
 def _frame_lines(frame: _Frame) -> list[str]:
     """Describe as many columns as fit beside each other, and name the next ones."""
-    width = max(map(len, frame.index), default=0)
+    width = max(map(len, frame.row_labels), default=0)
     columns: list[_Column] = []
     for at in range(len(frame.labels)):
         column = frame.column(at)
@@ -120,17 +121,22 @@ def _type_lines(columns: Sequence[_Column]) -> list[str]:
     lines = []
     for column in columns:
         line = f"{column.label:<{labels}}    {column.type:>{types}}"
-        line += f"  ({column.missing:,} missing)" if column.missing else ""
+        line += _count_words(column.missing, "  (", ")")
         line += f"  values: {', '.join(column.values)}" if column.values else ""
         lines.append(line)
     return lines
 
 
+def _count_words(missing: int | None, before: str, after: str = "") -> str:
+    """Say how many values are missing; empty if none are."""
+    return "" if missing == 0 else f"{before}{'?' if missing is None else format(missing, ',')} missing{after}"
+
+
 def _named_lines(frame: _Frame, start: int) -> list[str]:
     """Name the columns that do not fit, with their types, as many as fit in a line each."""
     words = [f"{label} {frame.type(at)}" for at, label in enumerate(frame.labels) if at >= start]
-    if frame.count > len(frame.labels):
-        words.append(f"... and {frame.count - len(frame.labels):,} more")
+    if frame.width > len(frame.labels):
+        words.append(f"... and {frame.width - len(frame.labels):,} more")
     lines: list[str] = []
     for word in words:
         if lines and len(lines[-1]) + len(word) + 2 <= _WIDTH:
@@ -144,11 +150,11 @@ def _head_lines(frame: _Frame, columns: Sequence[_Column]) -> list[str]:
     rows = min(_ROWS, frame.rows)
     if not rows or not columns:
         return []
-    blocks = [["", *frame.index]] if frame.index else []
+    blocks = [["", *frame.row_labels]] if frame.row_labels else []
     blocks += [[column.label, *column.cells] for column in columns]
-    if len(columns) < frame.count:
+    if len(columns) < frame.width:
         blocks.append(["...", *["..."] * rows])
-    lines = _aligned(blocks, left=bool(frame.index))
+    lines = _aligned(blocks, left=bool(frame.row_labels))
     return [frame.head, *lines]
 
 
@@ -173,7 +179,7 @@ def _literal(label: Any) -> str:
     return literal(label, _CELL) if type(label) is str else _label(label)
 
 
-def _described(label: Any, type: str, missing: int, column: Any, rows: int, missing_text: str) -> _Column:
+def _build_column(label: Any, type: str, missing: int | None, column: Any, rows: int, missing_text: str) -> _Column:
     """Describe a column by the inspector's column of its first rows. column: None if its values cannot be read."""
     shown = _label(label)
     rows = min(rows, _ROWS)
@@ -240,7 +246,7 @@ def _pandas_frame(name: str, kind: str, value: Any) -> _Frame:
     def column(at: int) -> _Column:
         array = _array_of(value, at)
         if not comes_from(array, "numpy", "pandas"):
-            return _described(labels[at], dtype(at), 0, None, rows, "")
+            return _build_column(labels[at], dtype(at), 0, None, rows, "")
         return _pandas_column(labels[at], value.iloc[:, at], counter)
 
     def dtype(at: int) -> str:
@@ -266,14 +272,14 @@ def _pandas_column(label: Any, series: Any, counter: _MissingCounter) -> _Column
     """series: the whole column."""
     type = _pandas_type(series)
     if not _is_readable(series):
-        return _described(label, type, 0, None, len(series), "")
+        return _build_column(label, type, 0, None, len(series), "")
     part = series.iloc[:_SAMPLE]
     column = column_of(part.iloc[:_ROWS])
     missing_text = "NaT" if type.startswith(("datetime64", "timedelta64", "period")) else "NaN"
-    described = _described(label, type, counter.count(series), column, len(series), missing_text)
-    if UNTOLD in described.cells or not SHOW_VALUES or type not in ("object", "str", "string", "category"):
-        return described
-    return described._replace(values=_pandas_values(part))
+    made = _build_column(label, type, counter.count(series), column, len(series), missing_text)
+    if UNTOLD in made.cells or not SHOW_VALUES or type not in ("object", "str", "string", "category"):
+        return made
+    return made._replace(values=_pandas_values(part))
 
 
 def _pandas_values(part: Any) -> list[str]:
@@ -315,31 +321,32 @@ class _MissingCounter:
     """Counts missing values, as long as there is time."""
 
     def __init__(self, cells: int) -> None:
-        self._ends = time.monotonic() + _SECONDS if cells <= _COUNTED else 0.0
+        limit = float("inf") if cells <= _QUICK else _SECONDS if cells <= _COUNTED else 0.0
+        self._ends = time.monotonic() + limit
 
-    def count(self, series: Any) -> int:
-        """Count the missing values of a Series of pandas' own; 0 if that would take too long."""
-        if time.monotonic() > self._ends:
-            return 0
+    def count(self, series: Any) -> int | None:
+        """Count the missing values of a Series of pandas' own; None if that would take too long."""
         numpy = sys.modules["numpy"]
         dtype = series.dtype
-        if not descends(type(dtype), loaded("numpy", "dtype")):
-            if getattr(dtype, "storage", "") == "python":
-                return self._count_objects(numpy.asarray(series.array, dtype=object))
+        is_plain = descends(type(dtype), loaded("numpy", "dtype"))
+        if is_plain and dtype.kind not in "fcmMO":
+            return 0
+        if time.monotonic() > self._ends:
+            return None
+        if (is_plain and dtype.kind == "O") or getattr(dtype, "storage", "") == "python":
+            return self._count_objects(numpy.asarray(series.array, dtype=object))
+        if not is_plain:
             return int(series.array.isna().sum())
-        values = series.to_numpy()
-        if dtype.kind == "O":
-            return self._count_objects(values)
-        is_missing = {"f": numpy.isnan, "c": numpy.isnan, "m": numpy.isnat, "M": numpy.isnat}.get(dtype.kind)
-        return 0 if is_missing is None else int(numpy.count_nonzero(is_missing(values)))
+        is_missing = numpy.isnan if dtype.kind in "fc" else numpy.isnat
+        return int(numpy.count_nonzero(is_missing(series.to_numpy())))
 
-    def _count_objects(self, values: Any) -> int:
+    def _count_objects(self, values: Any) -> int | None:
         """Count by exact type: numpy and pandas would ask each object for its class."""
         none = (None, loaded("pandas", "NA"), loaded("pandas", "NaT"))
         missing = 0
         for start in range(0, len(values), _CHUNK):
             if time.monotonic() > self._ends:
-                return 0
+                return None
             for value in values[start : start + _CHUNK].tolist():
                 if (type(value) is float and value != value) or any(value is each for each in none):
                     missing += 1
@@ -383,8 +390,8 @@ def _index_words(index: Any) -> str:
 def _series_lines(name: str, kind: str, value: Any) -> list[str]:
     column = _pandas_column(value.name, value, _MissingCounter(len(value)))
     label = "" if value.name is None else f", name {_literal(value.name)}"
-    missing = f", {column.missing:,} missing" if column.missing else ""
-    title = f"{name}: {kind}, {_many(len(value), 'rows')}, {column.type}{missing}{label}{_index_words(value.index)}"
+    words = f"{column.type}{_count_words(column.missing, ', ')}{label}{_index_words(value.index)}"
+    title = f"{name}: {kind}, {_many(len(value), 'rows')}, {words}"
     values = [f"values: {', '.join(column.values)}"] if column.values else []
     if not len(value):
         return [title]
@@ -423,10 +430,10 @@ def _polars_frame(name: str, kind: str, value: Any) -> _Frame:
         readable = _is_plain_polars(types[at])
         missing = value.to_series(at).null_count() if readable else 0
         shown = None if not readable else ObjectColumn(head.series(at).to_list()) if _parts(types[at]) else head.column(at)
-        described = _described(labels[at], dtype(at), missing, shown, rows, "null")
-        if UNTOLD in described.cells or not SHOW_VALUES or dtype(at).partition("(")[0] not in ("String", "Categorical", "Enum"):
-            return described
-        return described._replace(values=_distinct(sample.to_series(at).to_list(), len(sample)))
+        made = _build_column(labels[at], dtype(at), missing, shown, rows, "null")
+        if UNTOLD in made.cells or not SHOW_VALUES or dtype(at).partition("(")[0] not in ("String", "Categorical", "Enum"):
+            return made
+        return made._replace(values=_distinct(sample.to_series(at).to_list(), len(sample)))
 
     title = _title(name, f"polars {kind}", rows, count)
     return _Frame(title, f"{name}.head({_ROWS}):", rows, [_label(label) for label in labels], count, column, dtype)
@@ -436,11 +443,10 @@ def _polars_series_lines(name: str, kind: str, value: Any) -> list[str]:
     readable = _is_plain_polars(value.dtype)
     missing = value.null_count() if readable else 0
     column = PolarsTable(value.slice(0, _ROWS)).column(0) if readable else None
-    described = _described(value.name, _polars_type(value.dtype), missing, column, len(value), "null")
-    about = f", {missing:,} missing" if missing else ""
-    label = f", name {value.name!r}" if value.name else ""
-    title = f"{name}: polars {kind}, {_many(len(value), 'rows')}, {described.type}{about}{label}"
-    return [title, *_first_line(described.cells, len(value))]
+    made = _build_column(value.name, _polars_type(value.dtype), missing, column, len(value), "null")
+    label = f", name {_literal(value.name)}" if value.name else ""
+    words = f"{made.type}{_count_words(missing, ', ')}{label}"
+    return [f"{name}: polars {kind}, {_many(len(value), 'rows')}, {words}", *_first_line(made.cells, len(value))]
 
 
 def _is_plain_polars(dtype: Any) -> bool:
@@ -474,7 +480,7 @@ def _arrow_frame(name: str, value: Any) -> _Frame:
         readable = _is_plain_arrow(value.schema.field(at).type)
         nested = value.schema.field(at).type.num_fields
         shown = None if not readable else ObjectColumn(head.series(at).to_pylist()) if nested else head.column(at)
-        return _described(labels[at], dtype(at), value.column(at).null_count, shown, rows, "null")
+        return _build_column(labels[at], dtype(at), value.column(at).null_count, shown, rows, "null")
 
     title = _title(name, "pyarrow Table", rows, count)
     return _Frame(title, f"{name}.slice(0, {_ROWS}):", rows, [_label(label) for label in labels], count, column, dtype)
@@ -515,7 +521,7 @@ def _extent(value: Any) -> str:
     if missing == value.size:
         return ", all missing"
     shown = [number_text(float(each)) if kind == "f" else one_line(str(each)) for each in (low, high)]
-    return f", min {shown[0]}, max {shown[1]}" + (f", {missing:,} missing" if missing else "")
+    return f", min {shown[0]}, max {shown[1]}{_count_words(missing, ', ')}"
 
 
 def _is_mapped(value: Any) -> bool:
@@ -543,7 +549,8 @@ def _item(item: Any) -> str:
 
 def _sparse_lines(name: str, kind: str, value: Any) -> list[str]:
     names = own_dict(value)
-    shape, data = names.get("_shape"), names.get("data")
+    shape: Any = names.get("_shape")
+    data: Any = names.get("data")
     if type(shape) is not tuple or not is_one_of(data, "numpy", "ndarray"):
         return [f"{name}: {kind}"]
     return [f"{name}: {kind}, {one_line(str(data.dtype), _CELL)}, shape {tuple(map(int, shape))}, {_many(data.size, 'stored values')}"]
