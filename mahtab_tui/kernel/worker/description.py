@@ -22,7 +22,7 @@ from .statics import BOUND, MISSING, attributes, class_dict, is_class, is_module
 from .summary import counted, kind_of, one_line, summary, type_name
 from .table_description import describe_table
 
-SECONDS = 0.5
+SECONDS = 1.0
 """Time limit for one variable."""
 ALL_SECONDS = 2.0
 """Time limit for all variables; those after it are left out."""
