@@ -209,6 +209,12 @@ class Kernel(Protocol):
     def inspect(self, name: str) -> Detail:
         """Describe one variable. Works while a cell runs. Raises `KernelError` if there is no such name."""
 
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        """Describe variables for a model: a few lines each, at most `limit` characters each, from metadata and first values.
+
+        Left out are names that do not exist or look like secrets, and variables that cannot be described in time. Works while a cell runs. No
+        code of the user's classes runs. Raises `KernelError`."""
+
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return a page of what is inside an object (see `looking.Look`). Works while a cell runs. Raises `KernelError`."""
 

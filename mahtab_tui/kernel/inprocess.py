@@ -29,8 +29,7 @@ from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import Restoration, UndoStep
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
-from mahtab_tui.kernel.worker import detail as description
-from mahtab_tui.kernel.worker import toolbox
+from mahtab_tui.kernel.worker import detail, toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
 from mahtab_tui.kernel.worker.calls import HostCalls
 from mahtab_tui.kernel.worker.console import Console
@@ -187,6 +186,11 @@ class InProcessKernel(Unkept):
         except FutureTimeout:
             raise KernelError(f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s.") from None
 
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        from mahtab_tui.kernel.worker.description import describe
+
+        return describe(self._namespace, names, limit)
+
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         from mahtab_tui.kernel.worker.inspection.inspection import Inspection
         from mahtab_tui.kernel.worker.inspection.pace import AbandonedError, LookError
@@ -332,7 +336,7 @@ class InProcessKernel(Unkept):
 
     def _describe(self, name: str, described: Future[dict[str, Any]]) -> None:
         try:
-            described.set_result(description.describe(self._namespace, name))
+            described.set_result(detail.describe(self._namespace, name))
         except Exception as error:  # the thread's outermost frame
             described.set_exception(error)
 

@@ -109,6 +109,9 @@ class MaskedKernel:
         attributes = tuple(map(self._variable, found.attributes))
         return replace(self._masked(found, "summary", "text", "doc", "source", "where", "error"), attributes=attributes)
 
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        return {name: self._masked_cut(text) for name, text in self.inner.describe(names, limit).items()}
+
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return _masked_look(self.inner.look, asked, self._secrets)
 
@@ -172,6 +175,15 @@ class MaskedKernel:
 
     def _masked(self, told: T, *fields: str) -> T:
         return replace(told, **{field: self._secrets.mask(getattr(told, field)) for field in fields})
+
+    def _masked_cut(self, text: str) -> str:
+        """Mask secrets, also those of which only a beginning is left before a ``…``."""
+        pieces = self._secrets.mask(text).split("…")
+        for place, piece in enumerate(pieces[:-1]):
+            start, tolerated = self._secrets.forms.begun(piece)
+            if len(piece) - start > tolerated:
+                pieces[place] = piece[:start] + MASK
+        return "…".join(pieces)
 
     def _variable(self, variable: Variable) -> Variable:
         """Mask a variable's summary, but not its name, which identifies it."""

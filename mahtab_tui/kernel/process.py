@@ -19,6 +19,7 @@ from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
+DESCRIBE_TIMEOUT = 5.0
 PRIVATE_TIMEOUT = 15.0
 LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
@@ -26,7 +27,7 @@ LOAD_TIMEOUT = 60.0
 UNDO_TIMEOUT = 120.0
 BRANCH_TIMEOUT = 600.0
 RESTORE_TIMEOUT = 30.0
-"""Seconds. Describing has a time limit of its own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
+"""Seconds. Inspecting and describing have time limits of their own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
 
 
 SLOW_DISK = 20_000_000
@@ -155,6 +156,9 @@ class ProcessKernel:
 
     def inspect(self, name: str) -> Detail:
         return checked(Detail, self._processes.needed().request("inspect", INSPECT_TIMEOUT, name=name))
+
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        return checked(dict[str, str], self._processes.needed().request("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit))
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return checked(dict[str, Any], self._processes.needed().request("look", LOOK_TIMEOUT, asked=asked))

@@ -257,6 +257,17 @@ def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLE
     return "\n".join(lines)
 
 
+def render_described(variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES) -> str:
+    """Format variables: those in `described` by their texts, in its order, then the others as `render_variables` does.
+
+    Private variables and names that begin with ``_`` are never described.
+    """
+    describable = {v.name for v in variables if not v.underscored and v.type != "private"}
+    texts = {name: told(text) for name, text in described.items() if name in describable}
+    rest = render_variables([v for v in variables if v.name not in texts], max_vars)
+    return "\n\n".join([*texts.values(), *([rest] if rest else [])])
+
+
 def render_context(variables: Sequence[Variable], activity: str, prior: str = "", attachments: str = "") -> str:
     """Format the sections that precede a question.
 

@@ -80,6 +80,21 @@ class PrivateNames(logging.Handler):
         self.refresh()
         return [self._told(variable) for variable in self._kernel.variables()]
 
+    def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
+        """Return those of some variables that hold nothing of private ones, and that no cell has used together with one, as far as the cells'
+        code tells. data: the variables through which values may have passed. Waits for the kernel."""
+        if not self.names:
+            return list(names)
+        from mahtab_tui.kernel.worker.private_use import mentioned
+
+        data, related = frozenset(data), {*self.names, *self._aliases}
+        for cell, code in list(self._codes.items()):
+            words = mentioned(code)
+            if self.hides_cell(cell) or not related.isdisjoint(words):
+                related.update(words.intersection(data))
+        holding = self._asked(self.names, names).used
+        return [name for name, private in zip(names, holding, strict=True) if not private and name not in related]
+
     def told(self, result: CellResult) -> CellResult:
         """Return the result of a cell as models and agents are told it."""
         result = replace(result, changes=tuple(map(self._told_change, result.changes)))

@@ -98,6 +98,7 @@ def test_everything_can_be_looked_at_while_a_cell_runs(cells: Cells) -> None:
     def look() -> None:
         assert "table" in {each.name for each in cells.kernel.variables()}
         assert cells.kernel.inspect("table").text == "{'a': 1}"
+        assert cells.kernel.describe(["table"], 100) == {"table": "table: dict, 1 item: {'a': 1}"}
         assert cells.kernel.complete("tabl", 4).items[0].label == "table"
         explanation = cells.kernel.explain("len(", 4)
         assert explanation is not None

@@ -115,5 +115,6 @@ def test_what_cannot_be_done_inside_a_program_is_said(embedded: Cells) -> None:
 def test_variables_and_details_are_those_of_the_callers_namespace(embedded: Cells) -> None:
     assert "given" in [variable.name for variable in embedded.kernel.variables()]
     assert embedded.kernel.inspect("given").text == "[1, 2]"
+    assert embedded.kernel.describe(["given", "nothing"], 100) == {"given": "given: list, 2 items of int: 1, 2"}
     with pytest.raises(KernelError, match="no variable named nothing"):
         embedded.kernel.inspect("nothing")

@@ -76,3 +76,4 @@ def test_limits_and_details_work_alike(any_python: Cells) -> None:
     any_python.run("x = {'a': [1, 2]}\nimport math\ndef f(): pass")
     assert {"x", "math", "f"} <= {variable.name for variable in any_python.kernel.variables()}
     assert any_python.kernel.inspect("x").text == "{'a': [1, 2]}"
+    assert any_python.kernel.describe(["x", "f"], 100) == {"x": "x: dict, 1 item: {'a': [1, 2]}", "f": "def f()"}

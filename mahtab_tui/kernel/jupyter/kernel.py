@@ -15,6 +15,7 @@ from mahtab_tui.kernel.jupyter.conversation import Conversation
 from mahtab_tui.kernel.jupyter.wire import Channel, Message, Wire
 from mahtab_tui.kernel.process import (
     COMPLETE_TIMEOUT,
+    DESCRIBE_TIMEOUT,
     INSPECT_TIMEOUT,
     LOAD_TIMEOUT,
     LOOK_TIMEOUT,
@@ -138,6 +139,9 @@ class JupyterKernel(Unkept):
 
     def inspect(self, name: str) -> Detail:
         return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name))
+
+    def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
+        return checked(dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit))
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return checked(dict[str, Any], self._ask("look", LOOK_TIMEOUT, asked=asked))

@@ -148,6 +148,7 @@ class Control:
         self._making = threading.Lock()
         self._aside = {
             "inspect": self._describe,
+            "describe": lambda frame: late_import(f"{__package__}.description").describe(namespace, frame["names"], frame["limit"]),
             "look": self._look,
             "complete": lambda frame: late_import(f"{__package__}.completion.complete").complete(namespace, frame["code"], frame["cursor"]),
             "explain": self._explanation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .statics import MISSING, descends, in_class, is_one_of, loaded, own_dict
+from .statics import MISSING, descends, in_class, is_one_of, loaded, module_of, name_of, own_dict
 
 _POLARS = (("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"), ("Series", "_s", "polars.series.series", "PySeries"))
 """polars classes, with the attribute of their Rust object and its class."""
@@ -71,9 +71,31 @@ def has_own_indexes(value: Any) -> bool:
     return all(map(is_index, value.axes))
 
 
+def is_own_index(value: Any) -> bool:
+    """Tell whether it is an index of pandas' own that stores its labels in arrays of numpy or pandas."""
+    if not is_index(value):
+        return False
+    names = own_dict(value)
+    if "_levels" in names:
+        return all(map(is_own_index, names["_levels"]))
+    return is_one_of(value, "pandas", "RangeIndex") or comes_from(names.get("_data"), "numpy", "pandas")
+
+
 def is_own_type(dtype: Any) -> bool:
     """Tell whether a column's dtype is numpy's or pandas' own; others would run unknown code."""
-    return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas")
+    return descends(type(dtype), loaded("numpy", "dtype")) or comes_from(dtype, "pandas")
+
+
+def is_own_column(series: Any) -> bool:
+    """Tell whether a Series of pandas' own class stores its values in an array of numpy or pandas; even the dtype of another would run code."""
+    return comes_from(series._values, "numpy", "pandas") and is_own_type(series.dtype)
+
+
+def comes_from(value: Any, *packages: str) -> bool:
+    """Tell whether an object's exact class is the one that its own module, in one of these packages, has under its name."""
+    cls = type(value)
+    module = module_of(cls)
+    return module.partition(".")[0] in packages and loaded(module, name_of(cls)) is cls
 
 
 _TABLES = (("numpy", "ndarray"), ("torch", "Tensor"), ("pandas", "DataFrame"), ("pandas", "Series"), ("polars", "DataFrame"), ("polars", "Series"))

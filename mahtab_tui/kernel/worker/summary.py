@@ -10,8 +10,8 @@ import sys
 import types
 from typing import Any, Callable
 
-from .own import as_own, has_own_indexes, is_own_type
-from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, mro_of, name_of, own_dict, unwrapped
+from .own import as_own, is_own_column, is_own_index
+from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, module_of, mro_of, name_of, own_dict, unwrapped
 
 WIDTH = 60
 """The most characters of a summary."""
@@ -154,13 +154,13 @@ def _series(value: Any) -> str:
 
 
 def _pandas_table(value: Any) -> str:
-    if not has_own_indexes(value):
+    if not all(map(is_own_index, value.axes)):
         return ""
     return _shaped(value) if value.ndim == 2 else _own_series(value)
 
 
 def _own_series(value: Any) -> str:
-    return _series(value) if is_own_type(value.dtype) else ""
+    return _series(value) if is_own_column(value) else ""
 
 
 def _array(value: Any) -> str:
@@ -182,7 +182,7 @@ def _fraction(value: Any) -> str:
 
 def _moment(value: Any) -> str:
     # The user's own time zone would run their code.
-    return value.isoformat(" ") if type(value.tzinfo).__module__ in ("builtins", "datetime", "zoneinfo") else ""
+    return value.isoformat(" ") if module_of(type(value.tzinfo)) in ("builtins", "datetime", "zoneinfo") else ""
 
 
 def _time(value: Any) -> str:
@@ -217,8 +217,8 @@ def _library(value: object) -> str | None:
         found = sys.modules.get(module)
         if found is not None and cls is types.ModuleType.__getattribute__(found, "__dict__").get(name):
             return describe(value)
-    if descends(cls, loaded("numpy", "generic")) and loaded("numpy", name_of(cls)) is cls:  # a scalar
-        return _text(value)
+    if descends(cls, loaded("numpy", "generic")) and loaded("numpy", name_of(cls)) is cls and not descends(cls, loaded("numpy", "void")):
+        return _text(value)  # of a scalar; one with fields would write objects in it
     return None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
-from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, unwrapped
+from ..own import comes_from
+from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, in_class, is_class, loaded, module_of, name_of, own_dict, unwrapped
 from ..summary import one_line, type_name
 
 _CONTAINERS = Classes(list, tuple, dict, set)
@@ -93,12 +94,42 @@ def annotated(annotation: Any) -> str:
     """Format an annotation as far as possible without running code."""
     if type(annotation) is str:
         return one_line(annotation)
-    if is_class(annotation) and type(annotation) is type:
-        return one_line(annotation.__name__)
+    if is_class(annotation):
+        return one_line(name_of(annotation))
     if annotation is None:
         return "None"
-    # The `repr` of unions and of types from `typing` is the standard library's.
-    return one_line(repr(annotation)) if class_dict(type(annotation)).get("__module__") in ("typing", "types") else type_name(annotation)
+    if _is_plain(annotation):
+        return one_line(repr(annotation))
+    origin, arguments = _generic(annotation)
+    if "__metadata__" in own_dict(annotation):
+        return annotated(origin)
+    if origin is MISSING or origin is loaded("typing", "Union"):
+        return one_line(" | ".join(map(annotated, arguments)) or type_name(annotation))
+    return one_line(f"{annotated(origin)}[{', '.join(map(annotated, arguments))}]")
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Tell whether the `repr` of an annotation, and of everything in it, is the interpreter's own."""
+    if is_class(annotation):
+        module = module_of(annotation)
+        return type(annotation) is type or (module == "collections.abc" and loaded(module, name_of(annotation)) is annotation)
+    if type(annotation) in _PLAIN or annotation is Ellipsis:
+        return True
+    if not comes_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
+        return False
+    origin, arguments = _generic(annotation)
+    return (origin is MISSING or _is_plain(origin)) and all(map(_is_plain, arguments))
+
+
+def _generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the class of a type such as ``list[int]``, and what is in its brackets."""
+    if type(annotation) is types.GenericAlias:
+        return annotation.__origin__, annotation.__args__
+    if type(annotation) is getattr(types, "UnionType", None):
+        return MISSING, annotation.__args__
+    names = own_dict(annotation) if comes_from(annotation, "typing") else {}
+    arguments = names.get("__args__")
+    return names.get("__origin__", MISSING), arguments if type(arguments) is tuple else ()
 
 
 def _shown(default: Any) -> str:

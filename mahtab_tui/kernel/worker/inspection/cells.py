@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..statics import Classes, loaded
+from ..statics import Classes, loaded, module_of
 from ..summary import one_line, summary, type_name
 
 WIDTH = 200
@@ -40,7 +40,7 @@ def cell_text(value: Any) -> str | None:
 
 def _moment(value: Any) -> str:
     zone = value.tzinfo
-    if zone is not None and type(zone).__module__.partition(".")[0] not in ZONES:
+    if zone is not None and module_of(type(zone)).partition(".")[0] not in ZONES:
         return f"Timestamp {value.value} ns"  # the user's own time zone would run their code
     return str(value)
 

@@ -108,7 +108,7 @@ def _length(value: Any, base: type) -> int:
 def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
     iterate: Callable[[Any], Iterator[Any]] = base.__dict__["__iter__"]
     if base in _SEQUENCES:
-        names = _field_names(type(value)) if base is tuple else ()
+        names = field_names(type(value)) if base is tuple else ()
         part = base.__dict__["__getitem__"](value, slice(start, stop))
         for place, item in enumerate(part, start):
             yield Child(["item", place], names[place] if place < len(names) else str(place), item)
@@ -139,7 +139,7 @@ def key_label(key: Any) -> str:
     return one_line(summary(key) or type_name(key), _LABEL)
 
 
-def _field_names(cls: type) -> tuple[str, ...]:
+def field_names(cls: type) -> tuple[str, ...]:
     """Return the names of a named tuple's fields."""
     for base in mro_of(cls):
         fields = class_dict(base).get("_fields")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...own import is_index, is_own_type
+from ...statics import is_one_of, module_of
+from ...summary import type_name
 from ..cells import ZONES, cell_text, key_text
 from ..pace import LookError, Pace
 from .arrow import ArrowColumn
@@ -35,6 +37,8 @@ class PandasTable(Table):
         if index is None or not all(map(is_own_type, index.dtypes if hasattr(index, "levels") else [index.dtype])):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
+        if not hasattr(index, "levels") and has_foreign_zone(index.dtype):  # which the labels' own methods would call
+            return [text or "—" for text in column_of(part).texts(range(len(part)))]
         return [key_text(label) for label in part.tolist()]
 
     def expression(self, column: int) -> str:
@@ -67,14 +71,30 @@ def column_of(series: Any) -> Column:
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype))
     if name == "DatetimeTZDtype":
-        known = type(dtype.tz).__module__.partition(".")[0] in ZONES
-        moments = series.array.tz_localize(None) if known else series.array.tz_convert(None)  # the user's own time zone would run their code
-        return NumberColumn(moments.to_numpy(), str(dtype))
+        foreign = has_foreign_zone(dtype)
+        moments = series.array.tz_convert(None) if foreign else series.array.tz_localize(None)  # the user's own time zone would run their code
+        return NumberColumn(moments.to_numpy(), dtype_text(dtype))
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
         missing = series.array.isna()
         values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0)
         return NumberColumn(values, str(dtype), missing)
-    return ObjectColumn(series.array, str(dtype))
+    return ObjectColumn(series.array, dtype_text(dtype))
+
+
+def has_foreign_zone(dtype: Any) -> bool:
+    """Tell whether a dtype has a time zone of the user's, whose code would run."""
+    return is_one_of(dtype, "pandas", "DatetimeTZDtype") and module_of(type(dtype.tz)).partition(".")[0] not in ZONES
+
+
+def dtype_text(dtype: Any) -> str:
+    """Format one of numpy's or pandas' own dtypes. What the user has put inside, such as a time zone, is named by its type."""
+    if has_foreign_zone(dtype):
+        return f"datetime64[{dtype.unit}, {type_name(dtype.tz)}]"
+    if is_one_of(dtype, "pandas", "IntervalDtype"):
+        return f"interval[{dtype_text(dtype.subtype)}, {dtype.closed}]"
+    if is_one_of(dtype, "pandas", "SparseDtype"):
+        return f"Sparse[{dtype.subtype}]"
+    return str(dtype)
 
 
 class CategoryColumn:

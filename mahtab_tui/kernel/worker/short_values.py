@@ -1,0 +1,100 @@
+"""Formats values inside a description: simple ones by value, containers by their shape, others by their type.
+
+No code of the user's classes runs: containers are known by their exact class.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from .inspection.children import key_label
+from .secret_names import UNTOLD, hides, looks_secret
+from .statics import Classes
+from .summary import kind_of, summary, type_name
+
+SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
+SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
+SAMPLE = 100
+"""Items of a container whose types are looked at."""
+
+_ITEMS = 8
+"""Items of a container that are shown."""
+_TEXT, _KEY = 60, 40
+"""Characters of a text, and of a key."""
+
+
+def short_value(value: Any, name: Any = "") -> str:
+    """Format a value. name: its key or attribute, which may be that of a secret."""
+    if type(name) is str and looks_secret(name):
+        return UNTOLD if hides(name, value) else _kind(value)
+    cls = type(value)
+    if cls is str:
+        return literal(value, _TEXT)
+    if cls is dict:
+        return _shape(value)
+    if cls in SEQUENCES:
+        return _short_sequence(value)
+    return (cls in SCALARS and summary(value)) or about(value)
+
+
+def literal(text: str, width: int) -> str:
+    """Write a text as Python does; of a longer one only the beginning, which ends with a sign that it was cut."""
+    if len(text) <= width:
+        return repr(text)
+    written = repr(text[:width])
+    return f"{written[:-1]}…{written[-1]}"
+
+
+def short_key(key: Any) -> str:
+    """Format the key of a dict."""
+    if type(key) is str:
+        return literal(key, _KEY)
+    if type(key) is tuple:
+        return f"({', '.join(map(short_key, key))})"
+    return key_label(key) if type(key) in SCALARS else about(key)
+
+
+def about(value: Any) -> str:
+    """Name the type of an object, with what its metadata tells."""
+    kind = kind_of(value)
+    if kind != "data":
+        return f"<{kind}>"
+    words = summary(value)
+    return f"<{type_name(value)}{' ' * bool(words)}{words}>"
+
+
+def kinds_of(sample: Iterable[Any]) -> str:
+    """Name the types of some objects, as in ``int or str``."""
+    names = list(dict.fromkeys(map(type_name, sample)))
+    return " or ".join([*names[:3], *(["others"] if len(names) > 3 else [])])
+
+
+def _shape(value: dict[Any, Any]) -> str:
+    """Format a dict by its keys and the types of their values."""
+    words = [f"{short_key(key)}: {_kind(item)}" for key, item in islice(value.items(), _ITEMS)]
+    return f"{{{', '.join([*words, *(['...'] if len(value) > _ITEMS else [])])}}}"
+
+
+def _short_sequence(value: Any) -> str:
+    """Format a list by its items, if they are few and simple; otherwise by their types."""
+    size, sample = len(value), list(islice(value, SAMPLE))
+    if size <= _ITEMS and all(type(item) in SCALARS for item in sample):
+        text = ", ".join(map(short_value, sample))
+        if len(text) <= _TEXT:
+            return f"[{text}]"
+    kinds = kinds_of(sample)
+    if kinds == "dict" and all(type(item) is dict for item in sample):
+        keys = list(dict.fromkeys(short_key(key) for item in sample[:_ITEMS] for key in islice(item, _ITEMS)))
+        kinds = f"dict with keys {', '.join([*keys[:_ITEMS], *(['...'] if len(keys) > _ITEMS else [])])}"
+    return f"[{kinds}] x {size:,}"
+
+
+def _kind(value: Any) -> str:
+    """Name the type of an object, with the size of a container."""
+    cls = type(value)
+    if cls is dict or cls in SEQUENCES:
+        return f"{type_name(value)} of {len(value):,}"
+    return type_name(value) if cls in SCALARS else about(value)

@@ -1,0 +1,113 @@
+"""Describes the variables that a question is about to the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.values import Variable
+from mahtab_tui.llm.prompts import render_described
+from mahtab_tui.session.private_names import PrivateNames
+
+ROOM = 4_500
+"""Characters of all descriptions: about 1,500 tokens."""
+
+_MOST = 12
+"""Variables that are described at most."""
+_LEAST = 200
+"""A description is not begun in fewer characters."""
+_WORD = re.compile(r"\w+")
+_WHOLE = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
+"""Types of variables of which a line says everything, or may."""
+_FRAMES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
+_PREFIXES = frozenset({"df"})
+"""Parts of names that nobody says: ``df_cars``."""
+
+
+def describe_for_model(kernel: Kernel, private: PrivateNames, question: str, recent_codes: Sequence[str]) -> str:
+    """Return the variables as the model gets them: those that matter described, the others in a line each.
+
+    recent_codes: the code of the last cells, the newest last. Nothing private is described, nor what cells have used together with it. Raises
+    `KernelError`.
+    """
+    variables = private.variables()
+    names = choose_described(variables, question, recent_codes)[:_MOST]
+    names = private.unrelated(names, [v.name for v in variables if v.kind == "data"])
+    try:
+        described = kernel.describe(names, ROOM // 2) if names else {}
+    except KernelError:
+        described = {}
+    return render_described(variables, _fit({name: described[name] for name in names if name in described}))
+
+
+def choose_described(variables: Sequence[Variable], question: str, recent_codes: Sequence[str]) -> list[str]:
+    """Return the names that are worth a description, the most important first: those in the question, those in recent code, tables."""
+    from mahtab_tui.kernel.worker.private_use import mentioned
+
+    newest = [v for v in reversed(variables) if not v.underscored and not _is_whole(v)]
+    names = sorted(newest, key=lambda v: v.kind != "data")
+    chosen = dict.fromkeys(_in_question([v.name for v in names], question))
+    for code in reversed(recent_codes):
+        found = mentioned(code)
+        chosen.update(dict.fromkeys(v.name for v in names if v.name in found))
+    chosen.update(dict.fromkeys(v.name for v in names if v.type in _FRAMES))
+    return list(chosen)
+
+
+def _is_whole(variable: Variable) -> bool:
+    """Return whether the line of a variable tells all that a description would."""
+    return variable.kind == "module" or variable.type in _WHOLE or (variable.type == "str" and variable.summary.startswith("'"))
+
+
+def _in_question(names: Sequence[str], question: str) -> Iterator[str]:
+    """Yield the names that a question mentions, those that it mentions first before others."""
+    words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        for form in _forms(word.lower()):
+            places.setdefault(form, place)
+    exact = set(words)
+    found = {}
+    for name in names:
+        if len(name) == 1:
+            parts = [] if name not in exact else [name.lower()]
+        else:
+            parts = [name.lower()] if _forms(name.lower()) & places.keys() else _parts(name)
+        at = [min((places[form] for form in _forms(part) if form in places), default=-1) for part in parts]
+        if at and min(at) >= 0:
+            found[name] = min(at)
+    yield from sorted(found, key=found.__getitem__)
+
+
+def _parts(name: str) -> list[str]:
+    """Return the words of a name such as ``car_prices``."""
+    parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
+    return parts if all(len(part) > 1 for part in parts) else []
+
+
+def _forms(word: str) -> set[str]:
+    """Return a word and what it may be the plural of."""
+    forms = {word}
+    if len(word) > 3 and word.endswith("s"):
+        forms.add(word[:-1])
+        if word.endswith("es"):
+            forms.add(word[:-2])
+        if word.endswith("ies"):
+            forms.add(f"{word[:-3]}y")
+    return forms
+
+
+def _fit(described: dict[str, str]) -> dict[str, str]:
+    """Return as many descriptions as there is room for; the last one may be cut after a line."""
+    room = ROOM
+    fitted: dict[str, str] = {}
+    for name, text in described.items():
+        if len(text) > room:
+            if room < _LEAST:
+                break
+            text = f"{text[: text.rindex(chr(10), 0, room - 4)]}\n..." if "\n" in text[: room - 4] else ""
+        if text:
+            fitted[name] = text
+            room -= len(text) + 2
+    return fitted

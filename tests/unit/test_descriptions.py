@@ -1,0 +1,465 @@
+"""Descriptions of variables for a model: what they say, how long they are, and that nothing of the user's runs."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import pathlib
+import sqlite3
+import time
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pandas.api.extensions import ExtensionArray, ExtensionDtype
+
+from mahtab_tui.kernel.worker import description, table_description
+from mahtab_tui.kernel.worker.description import describe, describe_value
+from tests.hostile import HOSTILE
+
+LIMIT = 2_250
+
+
+def lines(value: Any, name: str = "it", limit: int = LIMIT) -> list[str]:
+    return describe_value(name, value, limit).split("\n")
+
+
+CARS = pd.DataFrame(
+    {
+        "Name": ["chevrolet chevelle malibu", "buick skylark 320", None, *(f"car {n}" for n in range(403))],
+        "Miles_per_Gallon": [18.0, 15.0, *[None] * 8, *[20.5] * 396],
+        "Cylinders": [8] * 406,
+        "Origin": pd.Series(["USA", "Japan"] * 203, dtype=object),
+    }
+)
+
+
+def test_a_frame_looks_as_pandas_writes_its_types_and_head() -> None:
+    assert lines(CARS, "cars") == [
+        "cars: DataFrame, 406 rows x 4 columns",
+        f"Name                    {CARS.dtypes['Name']}  (1 missing)".replace("    object", " object"),
+        "Miles_per_Gallon    float64  (8 missing)",
+        "Cylinders             int64",
+        "Origin               object  values: 'USA', 'Japan'",
+        "cars.head(3):",
+        "                        Name  Miles_per_Gallon  Cylinders  Origin",
+        "0  chevrolet chevelle malibu              18.0          8     USA",
+        "1          buick skylark 320              15.0          8   Japan",
+        "2                        NaN               NaN          8     USA",
+    ]
+
+
+def test_the_values_of_columns_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_description, "SHOW_VALUES", False)
+    assert not any("values:" in line for line in lines(CARS))
+
+
+INDEXED = pd.DataFrame(
+    {"v": [1, 2]},
+    index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", None]),
+)
+KINDS = pd.DataFrame(
+    {
+        "day": [pd.Timestamp("2026-01-01", tz="UTC"), pd.NaT],
+        "kind": pd.Categorical(["u", "v"]),
+        "n": pd.array([1, None], dtype="Int64"),
+        "any": pd.Series([{"a": 1}, [1, 2]], dtype=object),
+        "part": pd.interval_range(0, 2),
+        " padded": ["x" * 50, "y"],
+        "password": ["hunter2", "open sesame"],
+    }
+)
+
+
+@dataclasses.dataclass
+class Point:
+    """A point.
+
+    On a plane.
+    """
+
+    x: int
+    y: float = 0.0
+
+    def norm(self, scale: float = 1.0) -> float:
+        return self.x * scale
+
+
+class Slotted:
+    __slots__ = ("a", "never")
+
+    def __init__(self) -> None:
+        self.a = [1]
+
+
+def area(width: float, *, height: float | None = None) -> float:
+    """Return the area.
+
+    Of a rectangle.
+    """
+    return width
+
+
+async def fetch(url: str) -> None: ...
+
+
+Named = collections.namedtuple("Named", "first second")
+
+SIMPLE: list[tuple[Any, list[str]]] = [
+    # Containers.
+    ({"lr": 0.1, "steps": 100}, ["it: dict, 2 items: {'lr': 0.1, 'steps': 100}"]),
+    ({}, ["it: dict, 0 items"]),
+    (
+        {"user": {"id": 1, "name": "Ann"}, "items": [{"a": 1, "b": 2, "c": 3}] * 12, "text": "x" * 100, "none": None, "t": (1, "a")},
+        [
+            "it: dict, 5 items",
+            "  'user': {'id': int, 'name': str}",
+            "  'items': [dict with keys 'a', 'b', 'c'] x 12",
+            f"  'text': '{'x' * 60}…'",
+            "  'none': None",
+            "  't': [1, 'a']",
+        ],
+    ),
+    ({"password": "hunter2", "token": ["abc"], "api_key": 5}, ["it: dict, 3 items: {'password': ••••••••, 'token': list of 1, 'api_key': ••••••••}"]),
+    ([{"id": 1, "name": "Ann", "sub": {"x": 1}}] * 12, ["it: list, 12 items of dict", "  first item: {'id': 1, 'name': 'Ann', 'sub': {'x': int}}"]),
+    (list(range(1_200)), [f"it: list, 1,200 items of int: {', '.join(map(str, range(12)))}, ... and 1,188 more"]),
+    ([[1, 2], [3] * 100], ["it: list, 2 items of list", "  [0]: [1, 2]", "  [1]: [int] x 100"]),
+    ((1, "a"), ["it: tuple, 2 items of int or str: 1, 'a'"]),
+    ({7}, ["it: set, 1 item of int: 7"]),
+    (collections.OrderedDict(a=1), ["it: OrderedDict, 1 item: {'a': 1}"]),
+    (collections.deque("ab"), ["it: deque, 2 items of str: 'a', 'b'"]),
+    (Named(1, "x"), ["it: Named, 2 items of int or str: first=1, second='x'"]),
+    # Texts, bytes, plain values.
+    ("short", ["it: str, 5 characters: 'short'"]),
+    ("one\ntwo\n", ["it: str, 8 characters, 3 lines", "  first line: 'one'"]),
+    ("y" * 500, ["it: str, 500 characters, 1 line", f"  first line: '{'y' * 100}…'"]),
+    (b"\x89PNG" + b"0" * 96, [r"it: bytes, 100 bytes: b'\x89PNG0000000000000000…'"]),
+    (42, ["it: int = 42"]),
+    (None, ["it: NoneType = None"]),
+    (decimal.Decimal("1.20"), ["it: Decimal = 1.20"]),
+    (datetime.date(2026, 3, 29), ["it: date = 2026-03-29"]),
+    (pathlib.PurePosixPath("a/b"), ["it: PurePosixPath = a/b"]),
+    # Code and objects.
+    (area, ["def it(width: float, *, height: float | None = None) -> float", '    """Return the area."""']),
+    (fetch, ["async def it(url: str) -> None"]),
+    (len, ["function it(obj, /)", '    """Return the number of items in a container."""']),
+    (Point, ["class Point", '    """A point."""', "it(x: int, y: float = 0.0)", "  methods: norm", "  attributes: y"]),
+    (Point(1), [f"it: {__name__}.Point object", "  .x: 1", "  .y: 0.0"]),
+    (Slotted(), [f"it: {__name__}.Slotted object", "  .a: [1]"]),
+    (pathlib, ["it: module pathlib"]),
+    (pd, [f"it: module pandas {pd.__version__}"]),
+    (sqlite3.connect(":memory:"), ["it: sqlite3.Connection object"]),
+    # Arrays.
+    (np.arange(12.0).reshape(3, 4), ["it: ndarray, float64, shape (3, 4), min 0, max 11", "first values: 0, 1, 2, 3, ..."]),
+    (np.array([1.5, np.nan]), ["it: ndarray, float64, shape (2,), min 1.5, max 1.5, 1 missing", "first values: 1.5, nan"]),
+    (np.array([np.nan]), ["it: ndarray, float64, shape (1,), all missing", "first values: nan"]),
+    (np.array(["a", "b"]), ["it: ndarray, <U1, shape (2,)", "first values: 'a', 'b'"]),
+    (
+        np.array([(1, "a")], dtype=[("id", int), ("n", "U5")]),
+        ["it: ndarray, shape (1,), structured", "fields: id int64, n <U5", "first values: (1, 'a')"],
+    ),
+    (np.zeros((0, 3)), ["it: ndarray, float64, shape (0, 3)"]),
+    # Tables.
+    (INDEXED, ["it: DataFrame, 2 rows x 1 column, MultiIndex ('x', None)", "v    int64", "it.head(3):", "      v", "a, 1  1", "b, 2  2"]),
+    (
+        pd.DataFrame({0: [1]}, index=pd.Index(["k"], name="key", dtype=object)),
+        ["it: DataFrame, 1 row x 1 column, index: key object, column labels: int", "0    int64", "it.head(3):", "   0", "k  1"],
+    ),
+    (
+        pd.DataFrame({("a", "x"): [1]}),
+        ["it: DataFrame, 1 row x 1 column, columns: MultiIndex of 2 levels", "('a', 'x')    int64", "it.head(3):", "   ('a', 'x')", "0           1"],
+    ),
+    (pd.DataFrame({"a": pd.Series([], dtype="float64")}), ["it: DataFrame, 0 rows x 1 column", "a    float64"]),
+    (
+        pd.Series([1.5, None], name="price"),
+        ["it: Series, 2 rows, float64, 1 missing, name 'price'", "it.head(3):", "0  1.5", "1  NaN"],
+    ),
+    (pd.Index([1, 2], name="n"), ["it: Index, 2 items, int64, names: 'n'", "first values: 1, 2"]),
+    (
+        pl.DataFrame({"a": [1, None], "b": [[1], [2, 3]], "c": ["x", "y"]}),
+        [
+            "it: polars DataFrame, 2 rows x 3 columns",
+            "a          Int64  (1 missing)",
+            "b    List(Int64)",
+            "c         String",
+            "it.head(3):",
+            "   a       b  c",
+            "   1     [1]  x",
+            "null  [2, 3]  y",
+        ],
+    ),
+    (pl.Series("a", [1, None]), ["it: polars Series, 2 rows, Int64, 1 missing, name 'a'", "first values: 1, null"]),
+    (pl.LazyFrame({"a": [1]}), ["it: polars LazyFrame, not collected; it.collect_schema() tells its columns"]),
+    (
+        pa.table({"a": [1, 2], "b": ["x", None]}),
+        ["it: pyarrow Table, 2 rows x 2 columns", "a     int64", "b    string  (1 missing)", "it.slice(0, 3):", "a     b", "1     x", "2  null"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), SIMPLE, ids=[f"{number} {type(value).__name__}" for number, (value, _) in enumerate(SIMPLE)])
+def test_what_is_said_of_each_kind(value: Any, expected: list[str]) -> None:
+    assert lines(value) == expected
+
+
+def test_columns_of_all_kinds_and_names_that_look_like_secrets() -> None:
+    text = describe_value("it", KINDS, LIMIT)
+    rows = [line.split() for line in text.split("\n")]
+    assert ["any", "object"] in rows
+    assert any(row[:1] == ["n"] and row[1:] == ["Int64", "(1", "missing)"] for row in rows)
+    assert "' padded'" in text
+    assert f"{'x' * 39}…" in text
+    assert "{'a': int}" in text
+    assert "[1, 2]" in text
+    assert "(0, 1]" in text
+    assert "NaT" in text
+    assert "hunter2" not in text
+    assert "sesame" not in text
+
+
+def test_variables_that_look_like_secrets_are_left_out_and_functions_are_not() -> None:
+    namespace = {"api_key": ["abc"], "get_token": area, "x": 1}
+    assert describe(namespace, ["api_key", "get_token", "x", "no such name"], LIMIT).keys() == {"get_token", "x"}
+
+
+def test_of_a_wide_table_some_columns_are_shown_and_some_are_named() -> None:
+    wide = pd.DataFrame(np.zeros((3, 2_000)), columns=[f"col_{n}" for n in range(2_000)])
+    found = lines(wide, "wide", 10_000)
+    assert found[0] == "wide: DataFrame, 3 rows x 2,000 columns"
+    head = found[found.index("wide.head(3):") + 1 :]
+    assert max(map(len, head)) <= 210
+    assert all(line.endswith("  ...") for line in head)
+    named = " ".join(found)
+    assert "col_59 float64, ... and 1,940 more" in named
+    assert "col_60" not in named
+
+
+@pytest.mark.parametrize("limit", [1, 10, 40, 100, 400, 1_000])
+def test_a_description_is_cut_after_a_line(limit: int) -> None:
+    for value in (CARS, KINDS, "x" * 500, {n: n for n in range(100)}, Point):
+        text, whole = describe_value("it", value, limit), describe_value("it", value, 100_000)
+        assert len(text) <= limit
+        if len(whole) > limit >= 100:
+            assert text.endswith("\n...")
+            assert whole.startswith(text[: -len("\n...")])
+
+
+def test_whatever_a_text_has_in_it_lines_are_printable() -> None:
+    for text in HOSTILE:
+        for value in (text, {text: text}, [text], pd.DataFrame({text: [text]}), pl.Series(text, [text]), Point(text)):  # type: ignore[arg-type]
+            assert all(line.isprintable() for line in lines(value))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=30,
+)
+
+
+@given(JSON)
+def test_any_plain_data_is_described_within_its_limit(value: Any) -> None:
+    text = describe({"it": value}, ["it"], 500)["it"]
+    assert len(text) <= 500
+    assert all(line.isprintable() and len(line) <= 240 for line in text.split("\n"))
+
+
+def test_what_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(name: str, value: object) -> list[str] | None:
+        while value == "slow":
+            pass
+        return None
+
+    monkeypatch.setattr(description, "SECONDS", 0.1)
+    monkeypatch.setattr(description, "describe_table", endless)
+    assert describe({"slow": "slow", "quick": "quick"}, ["slow", "quick"], LIMIT).keys() == {"quick"}
+
+
+def test_missing_values_are_counted_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_description, "_SECONDS", -1.0)
+    assert lines(pd.DataFrame({"a": np.full(300_000, np.nan), "b": 1}))[1:3] == ["a    float64  (? missing)", "b      int64"]
+    assert lines(CARS)[2] == "Miles_per_Gallon    float64  (8 missing)"
+
+
+def test_a_large_table_is_described_quickly(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = np.random.default_rng(1).random((1_000_000, 10))
+    numbers[::7] = np.nan
+    frame = pd.DataFrame(numbers, columns=list("abcdefghij"))
+    start = time.perf_counter()
+    found = lines(frame)
+    took = time.perf_counter() - start
+    assert found[1].endswith("missing)")
+    with capsys.disabled():
+        print(f"\n1,000,000 rows x 10 columns: {took * 1000:.0f} ms")
+
+
+# Nothing of the user's runs.
+
+SPECIAL = (
+    "__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __getattribute__ __eq__ __ne__ __lt__ __hash__ __bool__ __contains__ __dir__ "
+    "__format__ __sizeof__ __reduce_ex__ __index__ __int__ __float__ __call__ __array__ __dataframe__ __arrow_c_stream__ __fspath__"
+).split()
+META = "__repr__ __getattribute__ __getattr__ __eq__ __hash__ __instancecheck__ __subclasscheck__ __dir__ __call__".split()
+
+
+def zoo(ran: list[str]) -> dict[str, Any]:
+    """Objects whose classes note in `ran` each call of their code."""
+
+    def trap(name: str) -> Callable[..., Any]:
+        def run(*args: Any, **named: Any) -> Any:
+            ran.append(name)
+            raise RuntimeError(name)
+
+        return run
+
+    def arm(cls: Any, *names: str) -> None:
+        for name in names:
+            type.__setattr__(cls, name, trap(f"{cls} {name}"))
+
+    traps = {name: trap(name) for name in SPECIAL} | {name: property(trap(name)) for name in ("__class__", "prop", "shape", "dtype", "columns")}
+    meta = type("Meta", (type,), {})
+    cls: Any = meta("Hostile", (), {"__class__": traps["__class__"], "prop": traps["prop"]})
+    hostile = object.__new__(cls)
+
+    class Zone(datetime.tzinfo):
+        def utcoffset(self, moment: object) -> datetime.timedelta:
+            return datetime.timedelta(0)
+
+        def dst(self, moment: object) -> None: ...
+
+        def tzname(self, moment: object) -> str:
+            return "Z"
+
+    class Kind(ExtensionDtype):  # type: ignore[misc]
+        name, type, na_value = "kind", object, None
+
+    class Kinds(ExtensionArray):  # type: ignore[misc]
+        dtype = property(lambda self: Kind())
+
+        def __len__(self) -> int:
+            return 3
+
+        def copy(self) -> Any:
+            return self
+
+    class Storage(pa.ExtensionType):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(pa.int64(), "test.storage")
+
+        def __arrow_ext_serialize__(self) -> bytes:
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, *args: object) -> Any:
+            return cls()
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class Frame(pd.DataFrame):  # type: ignore[misc]
+        pass
+
+    class Key:
+        def __hash__(self) -> int:
+            return 1
+
+    sub_list = type("SubList", (list,), traps)
+    sub_dict = type("SubDict", (dict,), traps)
+    bag = type("Bag", (), {"prop": traps["prop"]})()
+    bag.x, bag.__dict__[5] = hostile, 1  # type: ignore[attr-defined]
+
+    namespace: dict[str, Any] = {"Hostile": cls, "hostile": hostile, "typing": typing}
+    code = "def function(a: Hostile, b: typing.Optional[Hostile] = hostile, c: typing.Annotated[int, hostile] = 1) -> list[Hostile]: pass"
+    exec(compile(code, "cell", "exec", dont_inherit=True), namespace)  # with annotations that are no texts
+
+    zoned = pd.DataFrame({"t": pd.date_range("2026", periods=3, tz=Zone()), "v": [1, 2, 3]})
+    objects = np.empty(3, dtype=object)
+    objects[0] = hostile
+    fields = np.empty(1, dtype=[("a", "O"), ("b", "i4")])
+    fields["a"][0] = hostile
+    extension = pa.ExtensionArray.from_storage(Storage(), pa.array([1, 2, 3]))
+    key = Key()
+    found = {
+        "instance": hostile,
+        "class": cls,
+        "sub_list": list.__new__(sub_list),
+        "sub_dict": dict.__new__(sub_dict),
+        "sub_str": str.__new__(type("SubStr", (str,), traps), "text " * 3),
+        "sub_int": int.__new__(type("SubInt", (int,), traps), 7),
+        "sub_tuple": tuple.__new__(type("SubTuple", (tuple,), traps), (1, 2)),
+        "inside": {"list": [hostile], "dict": {"k": hostile}, "it": hostile},
+        "key": {key: 1, (key, 1): 2},
+        "labels": pd.DataFrame([[1, 2]], columns=pd.Index([key, "b"], dtype=object)),
+        "named": pd.Series([1], name=key),
+        "frame": Frame({"a": [1, 2]}),
+        "column": pd.DataFrame({"o": pd.Series(objects, dtype=object)}),
+        "array": objects,
+        "fields": fields,
+        "void": fields[0],
+        "zoned": zoned,
+        "zoned_index": zoned.set_index("t"),
+        "zoned_levels": zoned.set_index(["t", "v"]),
+        "zoned_columns": pd.DataFrame([[1, 2, 3]], columns=zoned["t"]),
+        "zoned_categories": pd.DataFrame({"c": zoned["t"].astype("category")}),
+        "zoned_moments": [datetime.datetime(2026, 1, 1, tzinfo=Zone())],
+        "kinds": pd.DataFrame({"a": [1, 2, 3], "k": Kinds()}),
+        "kinds_series": pd.Series(Kinds()),
+        "kinds_index": pd.DataFrame({"a": [1, 2, 3]}, index=pd.Index(Kinds())),
+        "arrow": pa.table({"e": extension, "i": [1, 2, 3]}),
+        "arrow_column": pd.DataFrame({"e": pd.arrays.ArrowExtensionArray(pa.chunked_array([extension]))}),
+        "polars": pl.DataFrame({"o": pl.Series([object(), None], dtype=pl.Object)}),
+        "bag": bag,
+        "function": namespace["function"],
+        "colour": Colour.RED,
+        "error": ValueError(hostile),
+        "masked": np.ma.masked_array([1, 2], [False, True]),
+    }
+    list.append(found["sub_list"], hostile)
+    dict.__setitem__(found["sub_dict"], "k", hostile)
+    arm(Key, "__hash__", "__eq__", "__repr__")
+    arm(Zone, "utcoffset", "dst", "tzname", "fromutc", "__str__", "__repr__", "__eq__", "__hash__")
+    arm(Kinds, "__len__", "__getitem__", "__iter__", "isna", "copy", "__repr__")
+    Kinds.dtype = property(trap("dtype"))
+    arm(Kind, "__str__", "__repr__", "__eq__", "__hash__")
+    arm(Storage, "__str__", "__repr__", "__eq__", "__hash__")
+    arm(Frame, "__repr__", "__len__", "__getitem__", "__getattr__", "head")
+    arm(Colour, "__repr__", "__str__")
+    for name, value in traps.items():
+        if name != "__class__":
+            type.__setattr__(cls, name, value)
+    arm(meta, *META)
+    return found
+
+
+def test_nothing_of_the_users_runs() -> None:
+    ran: list[str] = []
+    found = zoo(ran)
+    ran.clear()
+    described = {}
+    for name in found:
+        described.update(describe(found, [name], LIMIT))
+        assert ran == [], name
+    assert described.keys() == found.keys()
+    assert described["column"].endswith("0  <Hostile>\n1       None\n2       None")
+    assert "k    <Kinds>" in described["kinds"]
+    assert described["sub_list"] == "sub_list: SubList, 1 item of Hostile\n  [0]: <Hostile>"
+    assert described["function"] == "def function(a: Hostile, b: Hostile | NoneType = …, c: int = 1) -> list[Hostile]"
+    assert "2026-01-01" in described["zoned_index"]
+
+
+def test_describing_changes_nothing() -> None:
+    box = {"a": [1, 2], "b": collections.defaultdict(list)}
+    before = CARS.copy()
+    describe({"box": box, "cars": CARS, "it": iter([1])}, ["box", "cars", "it"], LIMIT)
+    assert box == {"a": [1, 2], "b": {}}
+    pd.testing.assert_frame_equal(CARS, before)

@@ -1,0 +1,77 @@
+"""Which variables are described to the model with a question, and how they are listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahtab_tui.kernel.values import Variable, VariableKind
+from mahtab_tui.llm.prompts import render_described
+from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
+
+
+def variable(name: str, type: str = "list", summary: str = "3 items", kind: VariableKind = "data") -> Variable:
+    return Variable(name, type, summary, kind)
+
+
+NAMESPACE = [
+    variable("pd", "module", "3.1", "module"),
+    variable("cars", "DataFrame", "406 × 9"),
+    variable("n", "int", "5"),
+    variable("city_prices", "dict"),
+    variable("penguins", "DataFrame", "344 × 7"),
+    variable("x"),
+    variable("hidden", "private", ""),
+    variable("_inner"),
+    variable("area", "function", "(w)", "function"),
+    variable("note", "str", "'short'"),
+    variable("story", "str", "18.4 M chars"),
+    variable("a"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How heavy is a Car?", ["cars"]),
+        ("compare PENGUINS with cars", ["penguins", "cars"]),
+        ("what do the city prices say?", ["city_prices"]),
+        ("use $story and `x`", ["story", "x"]),
+        ("use a", []),
+        ("what does area do for hidden, n, note, pd and _inner?", ["area"]),
+        ("carsten scares the cities", []),
+    ],
+)
+def test_names_in_the_question_come_first(question: str, expected: list[str]) -> None:
+    tables = [name for name in ("penguins", "cars") if name not in expected]
+    assert choose_described(NAMESPACE, question, []) == [*expected, *tables]
+
+
+def test_then_names_in_recent_code_the_newest_first_then_tables() -> None:
+    codes = ["x = [1, 2, 3]", "story = open('story.txt').read()\nlen(story)", "print(n"]
+    assert choose_described(NAMESPACE, "cars?", codes) == ["cars", "story", "x", "penguins"]
+
+
+def test_a_long_question_with_many_names_takes_no_long_time() -> None:
+    names = [variable(f"name_{number}") for number in range(2_000)]
+    assert choose_described(names, "name_7 " * 100_000, [])[0] == "name_7"
+
+
+def test_described_variables_are_followed_by_a_line_for_each_of_the_others() -> None:
+    described = {"cars": "cars: DataFrame, 406 rows x 9 columns\nName    object", "hidden": "secret", "_inner": "secret"}
+    assert render_described(NAMESPACE, described).split("\n")[:4] == [*described["cars"].split("\n"), "", "n: int = 5"]
+    text = render_described(NAMESPACE, described)
+    assert "secret" not in text
+    assert "hidden: private" in text
+    assert "_inner" not in text
+    assert text.count("cars:") == 1
+    assert render_described(NAMESPACE[1:2], described) == described["cars"]
+    assert render_described(NAMESPACE[1:2], {"cars": "a\x1b[2J"}) == "a␛[2J"
+
+
+def test_descriptions_are_cut_after_a_line_where_there_is_no_more_room() -> None:
+    text = "\n".join(["x" * 99] * 22)
+    fitted = _fit({"a": text, "b": text, "c": text, "d": text})
+    assert list(fitted) == ["a", "b"]
+    assert sum(map(len, fitted.values())) <= ROOM
+    fitted = _fit({"a": text, "b": text[:1_799], "c": text})
+    assert fitted["c"] == "\n".join(["x" * 99] * 4 + ["..."])
