@@ -425,7 +425,8 @@ class _Sources:
     def __init__(self, sources: Sequence[FigureSource], question: str) -> None:
         self._all: list[_Source] = []
         room = ALL_SOURCES
-        newest = sorted(sources[::-1], key=lambda source: source.cell is None)
+        newest = [*reversed(sources)]
+        newest.sort(key=lambda source: source.cell is None)
         numbers = {word: str(value) for value, word in enumerate(_NUMBER_WORDS)}
         spoken = " ".join(numbers.get(word, "") for word in _fold(question[:SOURCE_END]).split())
         for cell, text in newest:
