@@ -57,9 +57,9 @@ def find_figures(answer: str, sources: Sequence[FigureSource], question: str, *,
     names = _fold(code)
     found: list[Figure] = []
     tokens: list[_Token] = []
-    looked_up: dict[tuple[str, bool], tuple[bool, int | None]] = {}
+    looked_up: dict[tuple[str, str], tuple[bool, int | None]] = {}
     for token in islice(_scan(_without_code(answer)), MOST):
-        key = (token.text, token.approximate)
+        key = (token.text, token.hedge)
         if key not in looked_up:
             if len(looked_up) == MOST_DIFFERENT:
                 break
@@ -108,8 +108,8 @@ class _Token(NamedTuple):
     """A quoted value without its quotation marks."""
     may_be_name: bool = False
     """Whether a quoted value may be the name of a column, a variable or the like."""
-    approximate: bool = False
-    """Whether the words before it, such as "about", say that it is rounded."""
+    hedge: str = ""
+    """A word or sign before it that says that it is rounded or a limit, such as "about" or "<"."""
 
 
 _W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
@@ -183,7 +183,7 @@ _TOKEN = re.compile(
 
 _QUOTES = ("ticked", "double", "single", "curly", "curl", "angle")
 _ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
-_APPROXIMATE = re.compile(
+_HEDGE = re.compile(
     r"(?i:\b(?:about|around|approximately|approx\.|roughly|nearly|almost|over|under|below|above|circa|ca\."
     r"|(?:more|less|fewer)\sthan|at\s(?:least|most)|some)|[~≈<>≤≥])\s?$"
 )
@@ -191,7 +191,7 @@ _NAMED = (
     r"(?:columns?|variables?|fields?|features?|functions?|methods?|parameters?|arguments?|attributes?|keys?|options?"
     r"|files?|packages?|modules?|library|index|frames?)"
 )
-_NAMED_BEFORE = re.compile(rf"(?i:\b{_NAMED}:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$")
+_NAMED_BEFORE = re.compile(rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$")
 """The name of a thing of Python before a quotation, or before a list of them."""
 _NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
 _CODE = re.compile(r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b")
@@ -227,7 +227,8 @@ def _scan(text: str) -> Iterator[_Token]:
             continue
         if kind:
             before = text[max(0, start - 20) : start]
-            yield _Token(start, end, match[0], kind, match, approximate=bool(_APPROXIMATE.search(before)))
+            hedge = _HEDGE.search(before)
+            yield _Token(start, end, match[0], kind, match, hedge=hedge[0].strip() if hedge else "")
         elif name := next((name for name in _QUOTES if match[name] is not None), ""):
             if match[name].count(" ") >= _MOST_WORDS and name != "ticked":
                 position = match.start(name)
@@ -286,7 +287,11 @@ class _Range(NamedTuple):
     """Whether the figure has a minus sign. Without one, the sign of a number in a source does not matter."""
 
 
-def _ranges(match: re.Match[str], approximate: bool) -> list[_Range]:
+_MOST_P_VALUE = 0.1
+"""Up to this, "p < 0.001" stands for a smaller number in a source."""
+
+
+def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
     """Return the numbers that the digits of a figure may stand for. Its last digit decides how far it is rounded."""
     unit = (match["unit"] or "").strip()
     unit = "%" if unit.startswith("per") else unit
@@ -296,10 +301,12 @@ def _ranges(match: re.Match[str], approximate: bool) -> list[_Range]:
     ranges = []
     for digits in _plain_digits(match["digits"], match["gap"]):
         steps = [_step(digits)]
-        if approximate and "." not in digits and digits.strip("0"):
+        if hedge and "." not in digits and digits.strip("0"):
             steps.append(10.0 ** (len(digits) - len(digits.rstrip("0"))))
         if unit == "s" and len(digits) == 4 and digits.endswith("0"):  # a decade
             ranges.append(_Range(float(digits) + 4.5, 4.5, signed))
+        if hedge in ("<", "≤") and float(digits) <= _MOST_P_VALUE:
+            ranges.append(_Range(float(digits) / 2, float(digits) / 2, signed))
         for step in steps:
             for scale in scales:
                 factor = scale * power
@@ -456,7 +463,7 @@ class _Sources:
         match = token.match
         if _is_trivial(match):
             return True, None
-        ranges = _ranges(match, token.approximate)
+        ranges = _ranges(match, token.hedge)
         found = self._first(lambda source: any(source.has_number(each, 0) for each in ranges))
         if not found[0]:
             found = self._first(lambda source: any(source.has_number(each, each.half) for each in ranges))
@@ -526,15 +533,22 @@ def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) 
     ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
     operands: dict[int, dict[float, None]] = {}
     for figure, token in zip(figures, tokens, strict=True):
-        if figure.found and token.kind == "number" and not _is_trivial(token.match):
-            of_sentence = operands.setdefault(bisect_left(ends, figure.start), {})
-            of_sentence[abs(_ranges(token.match, False)[0].middle)] = None
+        if figure.found:
+            operands.setdefault(bisect_left(ends, figure.start), {}).update(dict.fromkeys(_operands(token)))
     results = list(figures)
     for number, (figure, token) in enumerate(zip(figures, tokens, strict=True)):
         if not figure.found and token.kind == "number":
             values = list(operands.get(bisect_left(ends, figure.start), ()))[:_MOST_OPERANDS]
-            results[number] = figure._replace(found=_follows(_ranges(token.match, False), values, token.match))
+            results[number] = figure._replace(found=_follows(_ranges(token.match), values, token.match))
     return results
+
+
+def _operands(token: _Token) -> list[float]:
+    """Return the number of a figure with which the reader can calculate; of a date, the year."""
+    if token.kind == "date":
+        return [float(year) for year, _, _ in _read_date(token.text)[:1] if year is not None]
+    is_operand = token.kind == "number" and not _is_trivial(token.match)
+    return [abs(_ranges(token.match)[0].middle)] if is_operand else []
 
 
 def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:

@@ -49,6 +49,8 @@ CASES: list[Case] = [
     ("exactly 400", CARS, "", [], ["400"]),
     ("18.4 MB", "18400000", "", ["18.4 MB"], []),
     ("1200 m", "1.2 million", "", [], ["1200"]),
+    ("p < 0.001, p < 0.05", "2.3e-16", "", ["0.001", "0.05"], []),
+    ("p < 0.001", "0.02", "", [], ["0.001"]),
     # Percent
     ("12.3 %", "0.1234", "", ["12.3 %"], []),
     ("12.3%", "12.34", "", ["12.3%"], []),
@@ -59,6 +61,7 @@ CASES: list[Case] = [
     # What follows from others in the sentence
     ("8 of 406 (2 %)", CARS, "", ["8", "406", "2 %"], []),
     ("8 + 406 = 414", CARS, "", ["8", "406", "414"], []),
+    ("from January 1970 to 1982, 12 years", "1970-01-01 1982-01-01", "", ["January 1970", "1982", "12"], []),
     ("8 of 406, so 3 %", CARS, "", ["8", "406"], ["3 %"]),
     ("There are 406. There are 8. There are 414.", CARS, "", ["406", "8"], ["414"]),
     # Dates and times
@@ -80,7 +83,7 @@ CASES: list[Case] = [
     ('It is "USA".', "USAGE", "", [], ['"USA"']),
     ("`10` and \"8\"", "8", "", ['"8"'], ["`10`"]),
     ("`df`, `df.head()`, `x = 10`, 'horsepower' and \"n_cars\"", "8", "", [], []),
-    ("the column 'Origin', the columns 'Year' and 'Name', the 'Region' column", "8", "", [], []),
+    ("the column 'Origin', the columns 'Year' and 'Name', the 'Region' column, column names: 'Size'", "8", "", [], []),
     ("don't say the cars' '90s, 5\" and 6\" wide", "90 5 6", "", ["90s", "5", "6"], []),
     ('He said "it is what it is and we have 10 of them".', "", "", [], ["10"]),
     # What is no figure
