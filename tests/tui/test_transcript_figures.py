@@ -154,3 +154,17 @@ async def test_words_around_code_name_their_own_figures() -> None:
         assert isinstance(app, KeysApp)
         assert [line.strip(" ▌") for line in lines_of(pilot) if "not computed" in line] == ["not computed: 10", "not computed: 12"]
         assert [text_of(entry) for entry in app.pane.viewport.transcript.entries] == ["First 10.", "x = 1", "Then 8 and 12."]
+
+
+async def test_words_that_have_streamed_are_marked_when_the_answer_is_complete() -> None:
+    words = "First 10.\n\nThen 10."
+    async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+
+        def underlined() -> list[str]:
+            return [text for y in range(SIZE[1] - 4) for text, style, _ in app.pane.render_line(y) if style is not None and style.underline]
+
+        assert underlined() == []
+        app.pane.fold([answer(words, (AnswerFigure("10", False),))])
+        assert underlined() == ["10", "10"]
