@@ -116,6 +116,13 @@ def partitions(text: str) -> None:
     list(cuts(text, 5_000))
 
 
+def figures_of_an_answer(text: str) -> None:
+    from mahtab_tui.bus.figures import FigureSource, find_figures
+
+    find_figures(text, [], "")
+    find_figures("12 of 'foo bar' on 2013-01-05 at 10:30", [FigureSource(1, text)], "")
+
+
 def cells_of_a_script(text: str) -> None:
     _read_as_cells(f"# %%\n{text}", "a.py")
 
@@ -138,7 +145,7 @@ def _read_as_cells(text: str, name: str) -> None:
 
 READERS = [
     plain, styled, defused, collapsed, printed, code_of_an_answer, code_in_a_fence, answer_in_words, streamed_answer, frame, requests, grounds,
-    sub_call_text, partitions, cells_of_a_script, cells_of_markdown,
+    sub_call_text, partitions, figures_of_an_answer, cells_of_a_script, cells_of_markdown,
 ]  # fmt: skip
 PIECES = {
     "letters": "a",
@@ -170,6 +177,8 @@ PIECES = {
     "backslashes": "\\",
     "brackets of code": "(",
     "line numbers": "line 1 and ",
+    "numbers": "1,234 ",
+    "quoted values": "'A b\" ",
 }
 
 

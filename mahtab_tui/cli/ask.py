@@ -14,7 +14,7 @@ from mahtab_tui.bus import codec, records
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
@@ -42,11 +42,15 @@ class RecordPrinter(logging.Handler):
         self._as_json = as_json
         self.failures: set[str] = set()
         """The errors that were printed."""
+        self.uncomputed: list[str] = []
+        """The figures of the last answer that were computed nowhere."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = record_of(record)
         if isinstance(value, records.Notice) and value.level == "error":
             self.failures.add(value.text)
+        if isinstance(value, records.AssistantChat):
+            self.uncomputed = [figure.text for figure in value.figures or () if not figure.found]
         if self._as_json:
             print(json.dumps(codec.as_json(value.changed(time=round(value.time, 3)))), flush=True)
         elif text := _for_stderr(value):
@@ -142,20 +146,22 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     if stopped_by:
         return INTERRUPTED
     if not as_json:
-        _print_answer(session.secrets.mask(answer))
+        _print_answer(session.secrets.mask(answer), printer.uncomputed)
     return REFUSED if approver.refused else ANSWERED
 
 
-def _print_answer(answer: str) -> None:
-    """Print the answer, rendered if stdout is a terminal."""
-    if not sys.stdout.isatty():
-        print(plain(answer))
-        return
-    from rich.console import Console
-    from rich.markdown import Markdown
+def _print_answer(answer: str, uncomputed: Sequence[str]) -> None:
+    """Print the answer, rendered if stdout is a terminal, and name the figures in it that were computed nowhere."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
 
-    # Show addresses as text: a link's text may differ from where it leads.
-    Console().print(Markdown(plain(answer), hyperlinks=False))
+        # Show addresses as text: a link's text may differ from where it leads.
+        Console().print(Markdown(plain(answer), hyperlinks=False))
+    else:
+        print(plain(answer), flush=True)
+    if uncomputed:
+        print(one_line(f"mahtab-tui: not computed: {', '.join(uncomputed)}"), file=sys.stderr)
 
 
 def _load_stdin(session: Session) -> bool:

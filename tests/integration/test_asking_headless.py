@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.cli.ask import ANSWERED, FAILED, REFUSED, ask_once
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import AnswerFigure
+from mahtab_tui.cli.ask import ANSWERED, FAILED, REFUSED, RecordPrinter, _print_answer, ask_once
 from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.settings.model import load_settings
 
@@ -102,3 +105,17 @@ def test_no_answer_of_the_demo_is_a_failure(
         assert "mahtab-tui: The" in told.err
     else:
         assert "1 of 2 rows have no price" in told.out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_figures_that_nobody_computed_are_named(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    printer, log = RecordPrinter(as_json=as_json), logging.Logger("asked")
+    log.addHandler(printer)
+    figures = (AnswerFigure("8", True, 3), AnswerFigure("10", False), AnswerFigure('"a\x1b[2Jb"', False))
+    records.emit(log, records.AssistantChat('8, 10, "a\x1b[2Jb"', turn=1, step=0, figures=figures))
+    if as_json:
+        attrs = json.loads(capsys.readouterr().out)["attrs"]
+        assert attrs["figures"][:2] == [{"text": "8", "found": True, "cell": 3}, {"text": "10", "found": False}]
+    else:
+        _print_answer("8, 10", printer.uncomputed)
+        assert capsys.readouterr() == ("8, 10\n", 'mahtab-tui: not computed: 10, "ab"\n')

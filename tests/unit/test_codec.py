@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
+from mahtab_tui.bus.records import AnswerFigure, AssistantChat
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,9 @@ from mahtab_tui.bus.codec import InvalidRecord, decode
         (tags.SKILL, {"name": "a", "loaded": True}),
         (tags.DISPLAY, {"cell": 1}),
         (tags.APPROVAL, {"guest": 0, "call": 3}),
+        (tags.ASSISTANT_CHAT, {"figures": [{"text": "10"}]}),
+        (tags.ASSISTANT_CHAT, {"figures": [{"text": "10", "found": 1}]}),
+        (tags.ASSISTANT_CHAT, {"figures": [{"text": "10", "found": True, "cell": "quit()"}]}),
     ],
 )
 def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[str, Any]) -> None:
@@ -48,3 +52,17 @@ def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[st
 )
 def test_what_is_written_is_read(tag: str, attrs: dict[str, Any]) -> None:
     assert decode(tag, "text", attrs, 1.0) is not None
+
+
+def test_the_figures_of_an_answer_are_written_and_read() -> None:
+    answer = AssistantChat("8 or 10", turn=1, step=0, figures=(AnswerFigure("8", True, 3), AnswerFigure("10", False)))
+    written = as_json(answer)
+    assert written["attrs"]["figures"] == [{"text": "8", "found": True, "cell": 3}, {"text": "10", "found": False}]
+    assert from_json(written) == answer
+
+
+def test_an_answer_of_an_older_session_has_no_figures() -> None:
+    older = decode(tags.ASSISTANT_CHAT, "8", {"turn": 1, "step": 0, "party": "m", "stopped": False}, 1.0)
+    assert isinstance(older, AssistantChat)
+    assert older.figures is None
+    assert "figures" not in as_json(older)["attrs"]

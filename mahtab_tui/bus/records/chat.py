@@ -35,6 +35,17 @@ class UserAttachment(Record, tag=tags.USER_ATTACHMENT):
     height: int | None = None
 
 
+class AnswerFigure(NamedTuple):
+    """A number, date, time or quoted value of an answer."""
+
+    text: str
+    """As the answer has it, with quotation marks and units. It may stand there more than once."""
+    found: bool
+    """Whether it stands in an output, an attachment or the question; otherwise it was not computed."""
+    cell: int | None = None
+    """The cell whose output has it; None if it comes from elsewhere."""
+
+
 class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
     """An answer is complete. Text: all of it, which the transport may have corrected since it was streamed."""
 
@@ -45,6 +56,8 @@ class AssistantChat(Record, tag=tags.ASSISTANT_CHAT, in_prompt=True):
     stopped: bool = False
     cut: Flag = False
     """The program was killed before the answer ended; this is the text until then."""
+    figures: tuple[AnswerFigure, ...] | None = None
+    """The different figures of the words, from `bus.figures`; None if nobody has looked them up."""
 
 
 class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False):

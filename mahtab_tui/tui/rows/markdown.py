@@ -44,8 +44,10 @@ def first_line(block: Block) -> int:
 
 
 class Markdown:
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self, palette: Palette, mark: Callable[[list[Span]], list[Span]] = list) -> None:
+        """mark: changes the styles of the spans of a line of prose, or of a cell of a table."""
         self._palette = palette
+        self._mark = mark
         self._drawers: dict[str, Callable[[Block, int], list[Row]]] = {
             "heading": self._heading,
             "paragraph": self._paragraph,
@@ -69,7 +71,7 @@ class Markdown:
         return [row._replace(bar=bar) for row in self._stack(SyntaxTreeNode(_PARSER.parse(source)), width)]
 
     def _paragraph(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        first, *lines = split_lines(inline_spans(block, self._palette.text, self._palette))
+        first, *lines = map(self._mark, split_lines(inline_spans(block, self._palette.text, self._palette)))
         width = min(width, READING_WIDTH)
         rows = list(paragraph([*lead, *first], width, None))
         for line in lines:
@@ -113,7 +115,7 @@ class Markdown:
         return [Row([("─" * min(width, READING_WIDTH), self._palette.hairline)])]
 
     def _table(self, block: Block, width: int) -> list[Row]:
-        return table_rows(block, width, self._palette)
+        return table_rows(block, width, self._palette, self._mark)
 
     def _stack(self, block: Block, width: int, *, loose: bool = True) -> list[Row]:
         """Draw the blocks inside another. loose: with empty rows between them."""

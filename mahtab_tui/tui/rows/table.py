@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from markdown_it.tree import SyntaxTreeNode
 from rich.cells import cell_len
@@ -17,10 +17,10 @@ NARROWEST = 6
 """A column is not made narrower than this."""
 
 
-def table_rows(table: SyntaxTreeNode, width: int, palette: Palette) -> list[Row]:
-    """Return the rows of the header, a rule, and the lines."""
+def table_rows(table: SyntaxTreeNode, width: int, palette: Palette, mark: Callable[[list[Span]], list[Span]]) -> list[Row]:
+    """Return the rows of the header, a rule, and the lines. mark: changes the styles of a cell's spans."""
     lines = [node for part in table.children for node in part.children]
-    cells = [[_cell(cell, palette) for cell in line.children] for line in lines]
+    cells = [[mark(_cell(cell, palette)) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
     wanted = [max(_width(line[column]) for line in cells if column < len(line)) for column in range(len(right))]
     widths = fitted(wanted, width - SPACE * (len(wanted) - 1))

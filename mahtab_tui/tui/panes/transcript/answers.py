@@ -76,6 +76,12 @@ class AnswerEntries:
         for number, cell in enumerate(_blocks(pieces)):
             if cell.number is None:
                 cell.key = code_entry(record.turn, record.step, number)
+        if record.figures:
+            for piece in pieces:
+                if isinstance(piece, Words):
+                    piece.figures = record.figures
+                    piece.revision += 1
+                    self._touch(piece)
         self._mark(record, pieces)
 
     def approval(self, record: Approval) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from mahtab_tui.bus.records import Change
+from mahtab_tui.bus.records import AnswerFigure, Change
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.cell_output.output import OutputBuffer
 
@@ -59,6 +59,13 @@ class Words(Entry):
     """Whether the party's name is in front: only for the first words of a step."""
     mark: str = ""
     """"stopped", or "cut off" if the program was killed; empty if it ended normally."""
+    figures: Sequence[AnswerFigure] = ()
+    """The figures of the whole answer, once it is complete."""
+
+    @property
+    def own_figures(self) -> list[AnswerFigure]:
+        """The figures that stand in these words."""
+        return [figure for figure in self.figures if figure.text in self.source]
 
 
 @dataclass(kw_only=True, eq=False)

@@ -84,6 +84,11 @@ class Transcript:
             if fold := self._folds.get(type(record)):
                 fold(record)
 
+    def cell(self, number: int) -> Cell | None:
+        """Return the entry of a cell; None if the transcript does not have it."""
+        cell = self._cells.get(number)
+        return cell if cell in self.positions else None
+
     @property
     def activity(self) -> Activity | None:
         return self._activities.now

@@ -8,10 +8,14 @@ from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import DisplayLine
 from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, NotebookWords, Question
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, NotebookWords, Question, Words
 
 MOST_BLOCKS = 9
 """Maximum number of code blocks with a digit."""
+MOST_FIGURES = 4
+"""Maximum number of figures of an answer that lead to their cells."""
+_LONGEST_FIGURE = 24
+"""Maximum characters of such a figure; longer ones are cut."""
 
 
 def has_pictures(entry: Entry) -> bool:
@@ -64,10 +68,21 @@ def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str])
         and offered.get(command.id, True)
         and (command.id not in _FITS or _FITS[command.id](entry))
     ]
-    return commands + [
+    return [*commands, *_figure_rows(entry)] + [
         PaneCommand(f"entry-block-{number}", f"code_block({number})", str(number), f"Code block {number}", code.strip(), "Transcript", menu=True)
         for number, code in enumerate(blocks[:MOST_BLOCKS], 1)
     ]
+
+
+def _figure_rows(entry: Entry) -> list[PaneCommand]:
+    """Return the rows that lead from an answer's figures to the cells that printed them."""
+    figures = [figure for figure in entry.own_figures if figure.cell is not None] if isinstance(entry, Words) else []
+    rows = []
+    for number, (text, _, cell) in enumerate(figures[:MOST_FIGURES], 1):
+        shown = text if len(text) <= _LONGEST_FIGURE else f"{text[: _LONGEST_FIGURE - 1]}…"
+        title = f"Go to where {shown} comes from (cell {cell})"
+        rows.append(PaneCommand(f"entry-figure-{number}", f"go_to_cell({cell})", "", title, "", "Transcript", menu=True))
+    return rows
 
 
 def cell_to_undo(entries: Sequence[Entry], entry: Entry) -> Cell | None:

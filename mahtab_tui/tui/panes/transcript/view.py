@@ -25,11 +25,13 @@ from mahtab_tui.tui.panes.transcript.viewport import Viewport
 from mahtab_tui.tui.panes.transcript.window import RowPosition
 from mahtab_tui.tui.patterns import PatternTimeout
 from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.rows.figures import FIGURE, with_links
 from mahtab_tui.tui.rows.palette import BOLD, REVERSE, Palette, palette_of
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
 
 class TranscriptView(RowsView, PictureWidget, can_focus=True):
@@ -161,9 +163,14 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
                 drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
             except PatternTimeout:  # rows may take longer than the text that was searched
                 self.search.pattern = None
-        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
         entry = self.viewport.transcript.entries[place.entry]
         marked = self.has_focus and entry is self.marker.entry and place.row >= entry.gap
+        hovered = self.hover_style.meta
+        if marked:
+            drawn = with_links(drawn)
+        elif FIGURE in hovered and hovered["offset"][1] == number:
+            drawn = with_links(drawn, hovered["offset"][0])
+        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
         return with_mark(strip, base + palette.moon) if marked else strip
 
     # Pictures
@@ -272,6 +279,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self._scroll(row)
         self.refresh()
 
+    def action_go_to_cell(self, number: int) -> None:
+        """Mark a cell, and scroll to it."""
+        if (cell := self.viewport.transcript.cell(number)) is not None:
+            self.mark_and_show(cell)
+        else:
+            self.app.notify(f"Cell {number} is not in the transcript any more.", markup=False, timeout=3)
+
     # Searching: the methods of `Findable`
 
     def begin_find(self) -> str:
@@ -299,10 +313,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Follow the tail by a click on the hint; select a word by a double click, a line by a triple click."""
+        """Follow the tail by a click on the hint, a figure by a click on it; select a word by a double click, a line by a triple click."""
         hint = self.viewport.hint if self.viewport.window is not None else ""
         if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
+        figure = event.style.meta.get(FIGURE)
+        if figure is not None and event.chain == 1 and event.button != RIGHT_BUTTON and not self.text_selection:
+            self.action_go_to_cell(figure)
         if event.chain not in (2, 3) or self.viewport.window is None or event.y < self.head:
             return
         event.prevent_default()

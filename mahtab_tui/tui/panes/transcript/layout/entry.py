@@ -105,6 +105,8 @@ def guess(entry: Entry, width: int) -> int:
             output = len(entry.output) + bool(len(entry.output))
             later = 0 if entry.later is None else len(entry.later) + 2
             return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
-        case Words(source=text) | ToolUse(text=text) | Question(text=text) | Note(text=text):
+        case Words(source=text, figures=figures):
+            return entry.gap + text.count("\n") + len(text) // width + 1 + any(not figure.found for figure in figures)
+        case ToolUse(text=text) | Question(text=text) | Note(text=text):
             return entry.gap + isinstance(entry, ToolUse) + text.count("\n") + len(text) // width + 1
     raise AssertionError(entry)

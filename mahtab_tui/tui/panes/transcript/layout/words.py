@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.panes.transcript.entries import NotebookWords, Words
+from mahtab_tui.tui.rows.figures import FigureMarks
 from mahtab_tui.tui.rows.markdown import Block, Markdown, first_line, parse
 from mahtab_tui.tui.rows.palette import BOLD, Palette
-from mahtab_tui.tui.rows.row import Row, Span
+from mahtab_tui.tui.rows.row import Row, Span, fitted
 
 
 class WordsRows(list[Row]):
@@ -17,7 +18,7 @@ class WordsRows(list[Row]):
         self._palette = palette
         self._markdown = Markdown(palette)
         self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
-        self._revision = words.revision
+        self._revision = -1
         self._settled = 0
         """Characters of the (plain) source whose blocks cannot change any more."""
         self._settled_rows: list[Row] = []
@@ -26,6 +27,8 @@ class WordsRows(list[Row]):
         if self._revision != self._words.revision:
             self._revision = self._words.revision
             self._settled, self._settled_rows = 0, []
+            if self._words.figures:
+                self._markdown = Markdown(self._palette, FigureMarks(self._words.figures, self._palette))
         open_source = plain(self._words.source)[self._settled :]
         blocks = parse(open_source)
         for block in blocks[:-1]:
@@ -35,7 +38,13 @@ class WordsRows(list[Row]):
             self._settled += len(open_source) - len(lines[-1])
         last = self._block(blocks[-1], first=not self._settled_rows) if blocks else []
         mark = [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)] if self._words.mark else []
-        self[:] = [*self._settled_rows, *last, *mark]
+        self[:] = [*self._settled_rows, *last, *self._uncomputed(), *mark]
+
+    def _uncomputed(self) -> list[Row]:
+        """Name the figures that were computed nowhere, in one line."""
+        texts = [one_line(figure.text) for figure in self._words.own_figures if not figure.found]
+        line = fitted(f"not computed: {', '.join(texts)}", self._width).rstrip()
+        return [Row([(line, self._palette.muted)], self._bar)] if texts else []
 
     def _block(self, block: Block, *, first: bool) -> list[Row]:
         rows = self._markdown.rows(block, self._width, self._name() if first else ())

@@ -1,0 +1,561 @@
+"""Finds the figures of an answer, and the output, attachment or question that each one comes from.
+
+A figure is a number, a date, a time or a quoted value. One that stands in no source was not computed. The patterns prefer silence to a
+false alarm: names, code, versions, headings and the numbers of lists, steps and cells are not figures. Agent, screen and command line use
+this module, so it is part of the bus.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import combinations, islice
+from math import isfinite
+from typing import NamedTuple
+
+from mahtab_tui.bus.fences import opening
+from mahtab_tui.bus.records.chat import AnswerFigure
+
+SOURCE_END = 500_000
+"""Characters that are read at each end of a source."""
+ALL_SOURCES = 8_000_000
+"""Characters that are read of all sources together, the newest first."""
+MOST, MOST_DIFFERENT = 5_000, 300
+"""Maximum number of figures of an answer, and of different ones; later ones are not reported."""
+LONGEST = 400
+"""Maximum characters of a figure."""
+
+
+class FigureSource(NamedTuple):
+    """A text in which figures are looked up."""
+
+    cell: int | None
+    """The cell that printed it; None for an attachment or a tool's result."""
+    text: str
+
+
+class Figure(NamedTuple):
+    """A figure, and where it stands in the answer."""
+
+    start: int
+    end: int
+    text: str
+    cell: int | None
+    """The cell whose output has it; None if it comes from elsewhere."""
+    found: bool
+
+
+def find_figures(answer: str, sources: Sequence[FigureSource], question: str, *, code: str = "") -> list[Figure]:
+    """Return the figures of an answer in order. Takes linear time for any text.
+
+    sources: in the order in which they came. code: the code of the question's cells; a name that
+    it quotes is not reported as missing.
+    """
+    index = _Sources(sources, question)
+    names = _fold(code)
+    found: list[Figure] = []
+    tokens: list[_Token] = []
+    looked_up: dict[tuple[str, str], tuple[bool, int | None]] = {}
+    for token in islice(_scan(_without_code(answer)), MOST):
+        key = (token.text, token.hedge)
+        if key not in looked_up:
+            if len(looked_up) == MOST_DIFFERENT:
+                break
+            looked_up[key] = index.find(token)
+        is_found, cell = looked_up[key]
+        is_name = token.kind == "quoted" and (token.may_be_name or _fold(token.inner) in names)
+        if is_found or not is_name:
+            found.append(Figure(token.start, token.end, token.text, cell, is_found))
+            tokens.append(token)
+    return _with_derived(answer, found, tokens)
+
+
+def uncomputed(figures: Iterable[Figure]) -> list[str]:
+    """Return the different texts of the figures that were found nowhere."""
+    return [figure.text for figure in figures_of(figures) if not figure.found]
+
+
+def figures_of(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
+    """Return the figures as the record of the answer has them: each text once."""
+    by_text: dict[str, AnswerFigure] = {}
+    for _, _, text, cell, found in figures:
+        before = by_text.get(text)
+        if before is None or (found and not before.found):
+            by_text[text] = AnswerFigure(text, found, cell)
+    return tuple(by_text.values())
+
+
+def figure_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the figures of a text are, without looking them up."""
+    return ((token.start, token.end) for token in _scan(text))
+
+
+# Reading an answer
+
+
+class _Token(NamedTuple):
+    """Something in an answer that can be a figure."""
+
+    start: int
+    end: int
+    text: str
+    kind: str
+    """"number", "date", "time" or "quoted"."""
+    match: re.Match[str]
+    inner: str = ""
+    """A quoted value without its quotation marks."""
+    may_be_name: bool = False
+    """Whether a quoted value may be the name of a column, a variable or the like."""
+    hedge: str = ""
+    """A word or sign before it that says that it is rounded or a limit, such as "about" or "<"."""
+
+
+_W = r"[^\W\u2e80-\ud7ff\uf900-\ufaff]"
+"""A character of a word. Chinese, Japanese and Korean write no space between a word and a number."""
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sep(?:t(?:ember)?)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\.?"
+)
+_DATE = rf"""(?<![\w.])(?:
+    \d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?!\d)(?:T(?=\d\d:))?
+    | \d{{1,2}}[/.]\d{{1,2}}[/.]\d{{4}}(?!\d)
+    | \d{{4}}-(?:0[1-9]|1[0-2])(?![\d-])
+    | \d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?:,?\s\d{{4}})?(?!\w)
+    | {_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s\d{{4}})?(?![\w:])
+    | {_MONTH},?\s(?:of\s)?\d{{4}}(?!\w)
+)"""
+_TIME = r"""(?<![\w.:])(?:
+    \d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?![\d:])(?:\s?[AaPp]\.?[Mm]\b)?
+    | \d{1,2}\s?(?:[ap]m|[AP]M|[ap]\.m\.)(?!\w)
+)"""
+_GAPS = " \u00a0\u2009\u202f"
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_NUMBER = rf"""(?<!{_W})(?<!\^)(?:
+    (?P<sign>(?<![\w)\].])[-−+])?(?:[$€£¥₹]\s?)?(?P<minus>[-−])?
+    (?P<digits>(?>
+        \d{{1,3}}(?P<gap>[,.'’_{_GAPS}])\d{{3}}(?:(?P=gap)\d{{3}}){{0,8}}+(?!\d)(?:[.,]\d++)?
+        | \d++(?:[.,]\d++)?
+        | \.\d++
+    ))
+    (?P<power>[eE][-−+]?\d{{1,4}}(?!\w)
+        | \s?[×x*·]\s?10(?:[⁻⁺]?[{_SUPERSCRIPTS}]{{1,4}}|(?:\^|\*\*)\{{?[-−+]?\d{{1,4}}\}}?)
+    )?
+    (?P<unit>\s?(?:[%‰]|per\s?cent(?:age\s+points?)?\b|(?i:thousand|million|billion|trillion)\b)
+        | (?:[{_GAPS}]?(?:[kKMBT]|bn|[kKMGT]i?B)
+            | st|nd|rd|th|s|ms|min|h|m|cm|mm|km|mi|ft|in|kg|mg|g|lb|x|×|px|[°º][CF]?|W|kW|V|Hz
+            | mph|mpg|hp|[$€£¥]
+        )(?!{_W})
+    )?
+    (?!{_W}|[\ufe0f\u20e3]|-[A-Za-z])
+)"""
+_LABELS = (
+    r"(?i:steps?|sections?|chapters?|parts?|options?|approach|methods?|examples?|fig(?:ure)?s?\.?|tables?"
+    r"|questions?|versions?|python|pandas|numpy|polars|matplotlib|scipy|java|ubuntu|windows"
+    r"|top|first|last|next|previous|pep|rfc|iso|no\.)"
+)
+_TOKEN = re.compile(
+    rf"""
+    ^[ \t]{{0,3}}\#{{1,6}}[ \t].*+
+    | ^[ \t]*+(?:>[ \t]*+)*+(?:[-*+][ \t]++)?[*_]{{0,2}}\d{{1,9}}[.)][*_]{{0,2}}(?=[ \t])
+    | ^[ \t]*+\|[ \t]*+\d{{1,3}}[ \t]*+(?=\|)
+    | [A-Za-z][A-Za-z0-9+.-]{{1,20}}+://[^\s<>]++ | www\.[^\s<>]++
+    | (?<![\w)])[~.]{{0,2}}/\w[\w./-]*+ | \b[A-Za-z]:\\\S++
+    | (?P<ticks>`{{1,2}})(?P<ticked>[^`\n]{{1,300}})(?P=ticks)
+    | (?<![\w"])"(?=\S)(?P<double>[^"\n]{{1,120}})(?<=\S)"
+    | (?<![\w'’])'(?=[\w$€£])(?P<single>[^'\n]{{1,80}})(?<=\S)'(?!\w)
+    | [“„](?P<curly>[^“”„\n]{{1,120}})[”“] | ‘(?P<curl>[^‘’\n]{{1,80}})’(?!\w)
+    | «\s?(?P<angle>[^«»\n]{{1,120}}?)\s?»
+    | (?P<date>{_DATE}) | (?P<time>{_TIME})
+    | \b(?i:cells?)\s\#?\d++(?:(?:,\s?|\s?[-–]\s?|\s(?:and|or|to)\s)\d++\b)*+ | \b(?:In|Out)\s?\[\d++\]
+    | \b{_LABELS}\s\#?\d++(?:\.\d++)*+(?![%\w]) | \#\d++
+    | (?:80|90|95|99)\s?%\s(?:confidence|CI\b|prediction|credible)
+    | (?!\d{{1,3}}(?:\.\d{{3}}){{2,}}+(?![.\d]))\d++(?:\.\d++){{2,}}+
+    | (?P<number>{_NUMBER})
+    | (?!\d){_W}++(?:['’./@-]{_W}++)*+
+    | \d{_W}*+(?:[./-]{_W}++)*+
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+"""Figures in named groups, and everything with digits that is none: that is passed over."""
+
+_QUOTES = ("ticked", "double", "single", "curly", "curl", "angle")
+_ONLY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
+_HEDGE = re.compile(
+    r"(?i:\b(?:about|around|approximately|approx\.|roughly|nearly|almost|over|under|below|above|circa|ca\."
+    r"|(?:more|less|fewer)\sthan|at\s(?:least|most)|some)|[~≈<>≤≥])\s?$"
+)
+_NAMED = (
+    r"(?:columns?|variables?|fields?|features?|functions?|methods?|parameters?|arguments?|attributes?|keys?|options?"
+    r"|files?|packages?|modules?|library|index|frames?)"
+)
+_NAMED_BEFORE = re.compile(rf"(?i:\b{_NAMED}(?:\snames?)?:?\s\(?(?:['\"`“‘]\w{{1,40}}['\"`”’](?:,\s|,?\s(?:and|or)\s)){{0,9}})$")
+"""The name of a thing of Python before a quotation, or before a list of them."""
+_NAMED_AFTER = re.compile(rf"(?i:\s{_NAMED}\b)")
+_CODE = re.compile(r"[=<>{}\[\]\\|_;]|\w\(|\w\.\w|\*\*|^[.@%!/]|^(?:for|import|from|if|def|pip|return|not|lambda)\b")
+_NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_MOST_WORDS = 6
+"""A longer quotation is a sentence, not a value."""
+
+
+def _without_code(answer: str) -> str:
+    """Return the answer with spaces for its code blocks, so that positions stay."""
+    lines, fence, in_tag = answer.split("\n"), None, False
+    for number, line in enumerate(lines):
+        if fence is not None:
+            fence = None if fence.closed_by(line) else fence
+        elif (fence := opening(line)) is None:
+            in_tag = in_tag or line.lstrip().startswith("<assistant-repl-in")
+            if not in_tag:
+                continue
+            in_tag = "</assistant-repl-in>" not in line
+        lines[number] = " " * len(line)
+    return "\n".join(lines)
+
+
+def _scan(text: str) -> Iterator[_Token]:
+    position = 0
+    while match := _TOKEN.search(text, position):
+        position = max(match.end(), position + 1)
+        kind = match.lastgroup if match.lastgroup in ("date", "time") else ""
+        if match["number"] is not None:
+            kind = "number"
+        start, end = match.span()
+        if end - start > LONGEST:
+            continue
+        if kind:
+            before = text[max(0, start - 20) : start]
+            hedge = _HEDGE.search(before)
+            yield _Token(start, end, match[0], kind, match, hedge=hedge[0].strip() if hedge else "")
+        elif name := next((name for name in _QUOTES if match[name] is not None), ""):
+            if match[name].count(" ") >= _MOST_WORDS and name != "ticked":
+                position = match.start(name)
+            elif token := _quoted(text, match, name):
+                yield token
+
+
+def _quoted(text: str, match: re.Match[str], name: str) -> _Token | None:
+    """Return a quoted value; None for code and other things that are no values."""
+    start, end = match.span()
+    inner = match[name].strip().rstrip(",.;:!?")
+    if number := _ONLY_NUMBER.fullmatch(inner):
+        return _Token(start, end, match[0], "number", number)
+    is_word = inner.isidentifier()
+    if len(inner) < 2 or _CODE.search(inner) or (is_word and inner.islower() and name == "ticked"):
+        return None
+    if not any(map(str.isalnum, inner)):
+        return None
+    near_name = _NAMED_BEFORE.search(text[max(0, start - 120) : start]) or _NAMED_AFTER.match(text[end : end + 16])
+    may_be_name = is_word and (name == "ticked" or inner.islower() or near_name is not None)
+    return _Token(start, end, match[0], "quoted", match, inner, may_be_name)
+
+
+# Numbers
+
+_SCALES: dict[str, tuple[float, ...]] = {
+    "%": (1, 0.01),
+    "‰": (1, 0.001),
+    "th": (1, 0.01),
+    "st": (1, 0.01),
+    "nd": (1, 0.01),
+    "rd": (1, 0.01),
+    "thousand": (1, 1e3),
+    "million": (1, 1e6),
+    "billion": (1, 1e9),
+    "trillion": (1, 1e12),
+    "k": (1, 1e3),
+    "K": (1, 1e3),
+    "M": (1, 1e6),
+    "B": (1, 1e9),
+    "bn": (1, 1e9),
+    "T": (1, 1e12),
+    **{f"{letter}B": (1, 10.0 ** (3 * power)) for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": (1, 2.0 ** (10 * power)) for power, letter in enumerate("KMGT", 1)},
+    "kB": (1, 1e3),
+}
+"""Factors by which a number with a unit may stand in a source."""
+
+
+class _Range(NamedTuple):
+    """Numbers that a figure may be a rounding of."""
+
+    middle: float
+    half: float
+    signed: bool
+    """Whether the figure has a minus sign. Without one, the sign of a number in a source does not matter."""
+
+
+_MOST_P_VALUE = 0.1
+"""Up to this, "p < 0.001" stands for a smaller number in a source."""
+
+
+def _ranges(match: re.Match[str], hedge: str = "") -> list[_Range]:
+    """Return the numbers that the digits of a figure may stand for. Its last digit decides how far it is rounded."""
+    unit = (match["unit"] or "").strip()
+    unit = "%" if unit.startswith("per") else unit
+    scales = _SCALES.get(unit) or _SCALES.get(unit.lower(), (1,))
+    power = _power(match["power"] or "")
+    signed = (match["sign"] or match["minus"] or "") in ("-", "−")
+    ranges = []
+    for digits in _plain_digits(match["digits"], match["gap"]):
+        steps = [_step(digits)]
+        if hedge and "." not in digits and digits.strip("0"):
+            steps.append(10.0 ** (len(digits) - len(digits.rstrip("0"))))
+        if unit == "s" and len(digits) == 4 and digits.endswith("0"):  # a decade
+            ranges.append(_Range(float(digits) + 4.5, 4.5, signed))
+        if hedge in ("<", "≤") and float(digits) <= _MOST_P_VALUE:
+            ranges.append(_Range(float(digits) / 2, float(digits) / 2, signed))
+        for step in steps:
+            for scale in scales:
+                factor = scale * power
+                middle = float(digits) * factor
+                ranges.append(_Range(-middle if signed else middle, step * factor / 2, signed))
+    return ranges
+
+
+def _is_trivial(match: re.Match[str]) -> bool:
+    """Return whether a number stands for "none" or "one", which nobody computes."""
+    return match["digits"] in ("0", "1") and match["digits"] == match[0]
+
+
+def _plain_digits(digits: str, gap: str | None) -> list[str]:
+    """Return digits as `float` reads them: "1,234" is 1234, or 1.234 where a comma is the decimal point."""
+    if gap is None:
+        return [digits.replace(",", ".")]
+    whole, _, rest = digits.rpartition(gap)
+    ending = re.split(r"[.,]", rest, maxsplit=1)
+    grouped = ".".join([re.sub(r"\D", "", whole) + ending[0], *ending[1:]])
+    decimal = f"{whole}.{rest}" if gap in ".," and whole.isdecimal() and rest.isdecimal() else ""
+    if gap == "." and decimal:
+        return [decimal, *([grouped] if not whole.startswith("0") else [])]
+    return [grouped, *([decimal] if decimal else [])]
+
+
+def _step(digits: str) -> float:
+    """Return the value of 1 at the last digit."""
+    return 10.0 ** -min(300, len(digits.partition(".")[2]))
+
+
+_EXPONENTS = str.maketrans(_SUPERSCRIPTS + "⁻−⁺", "0123456789--+", "^*{}")
+
+
+def _power(text: str) -> float:
+    """Return the power of ten of scientific notation."""
+    if not text:
+        return 1.0
+    exponent = text[1:] if text[0] in "eE" else text.partition("10")[2]
+    return 10.0 ** max(-300, min(300, int(exponent.translate(_EXPONENTS))))
+
+
+# Sources
+
+_PLAIN_NUMBER = re.compile(
+    r"((?<![\w.)\]])[-−])?(\d++(?:\.\d++)?|\.\d++)(?:[eE]([-+]?\d{1,4}))?(?:\s?(%|(?i:thousand|million|billion)|[kKMB](?!\w)))?"
+)
+_GROUPED_NUMBER = re.compile(r"(?<![\d.,'’_])\d{1,3}([,'’_\u00a0\u2009\u202f])\d{3}(?:\1\d{3}){0,8}+(?!\d)(?:\.\d++)?")
+_SOURCE_DATE = re.compile(rf"{_DATE} | datetime(?:\.date(?:time)?)?\(\d{{4}},\s?\d{{1,2}},\s?\d{{1,2}}", re.VERBOSE)
+_SOURCE_TIME = re.compile(_TIME.replace(r"(?<![\w.:])", r"(?<![\d.:])", 1), re.VERBOSE)
+
+_Date = tuple[int | None, int, int | None]
+"""Year, month and day."""
+
+
+class _Source:
+    """A source, and what stands in it; each is read when it is first needed."""
+
+    def __init__(self, cell: int | None, text: str) -> None:
+        self.cell = cell
+        self._text = text if len(text) <= 2 * SOURCE_END else f"{text[:SOURCE_END]}\n{text[-SOURCE_END:]}"
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    @cached_property
+    def folded(self) -> str:
+        return _fold(self._text)
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        """All numbers in ascending order."""
+        values: set[float] = set()
+        for sign, digits, exponent, unit in set(_PLAIN_NUMBER.findall(self._text)):
+            if len(digits) <= LONGEST:
+                value = float(digits) * _power(f"e{exponent}" if exponent else "") * (-1 if sign else 1)
+                values.update(value * scale for scale in _SCALES.get(unit.lower(), _SCALES.get(unit, (1,))))
+        for match in _GROUPED_NUMBER.finditer(self._text):
+            values.add(float(re.sub(r"[^\d.]", "", match[0])))
+        return sorted(filter(isfinite, values))
+
+    @cached_property
+    def dates(self) -> set[_Date]:
+        return {date for match in _SOURCE_DATE.finditer(self._text) for date in _read_date(match[0])}
+
+    @cached_property
+    def times(self) -> set[tuple[int, int, int | None]]:
+        return {time for match in _SOURCE_TIME.finditer(self._text) for time in _read_time(match[0])}
+
+    def has_number(self, among: _Range, half: float) -> bool:
+        """Return whether a number of the source is at most `half` away from the middle of a range."""
+        if not isfinite(among.middle):
+            return False
+        half += abs(among.middle) * 1e-12 + half * 1e-9
+        middles = (among.middle,) if among.signed else (among.middle, -among.middle)
+        return any(bisect_left(self.numbers, middle - half) < bisect_right(self.numbers, middle + half) for middle in middles)
+
+    def has_text(self, folded: str) -> bool:
+        """Return whether whole words of the source are a text, which is folded."""
+        if folded not in self.folded:
+            return False
+        before, after = (r"(?<!\w)" if folded[0].isalnum() else ""), (r"(?!\w)" if folded[-1].isalnum() else "")
+        return re.search(before + re.escape(folded) + after, self.folded) is not None
+
+    def has_date(self, date: _Date) -> bool:
+        year, month, day = date
+        if any(month == m and year in (None, y) and day in (None, d) for y, m, d in self.dates):
+            return True
+        if year is None or day is not None:
+            return False
+        named = _MONTHS[month - 1] in self.folded or self.has_number(_Range(month, 0, False), 0)
+        return named and self.has_number(_Range(year, 0, False), 0)
+
+    def has_time(self, time: tuple[int, int, int | None]) -> bool:
+        hour, minute, second = time
+        same = any((hour, minute) == (h, m) and second in (None, s) for h, m, s in self.times)
+        return same or (second is None and self.has_number(_Range(hour * 100 + minute, 0, False), 0))
+
+
+class _Sources:
+    """All sources: the newest cell first, then attachments and tools, then the question."""
+
+    def __init__(self, sources: Sequence[FigureSource], question: str) -> None:
+        self._all: list[_Source] = []
+        room = ALL_SOURCES
+        newest = [*reversed(sources)]
+        newest.sort(key=lambda source: source.cell is None)
+        numbers = {word: str(value) for value, word in enumerate(_NUMBER_WORDS)}
+        spoken = " ".join(numbers.get(word, "") for word in _fold(question[:SOURCE_END]).split())
+        for cell, text in newest:
+            source = _Source(cell, text)
+            if len(source) <= room:
+                room -= len(source)
+                self._all.append(source)
+        self._all.append(_Source(None, f"{question} {spoken}"))
+
+    def find(self, token: _Token) -> tuple[bool, int | None]:
+        """Return whether a figure is in a source, and in which cell."""
+        if token.kind == "number":
+            return self._find_number(token)
+        if token.kind == "date":
+            dates = _read_date(token.text)
+            return self._first(lambda source: any(map(source.has_date, dates)) or source.has_text(_fold(token.text)))
+        if token.kind == "time":
+            times = _read_time(token.text)
+            return self._first(lambda source: any(map(source.has_time, times)))
+        return self._first(lambda source: source.has_text(_fold(token.inner)))
+
+    def _first(self, has: Callable[[_Source], bool]) -> tuple[bool, int | None]:
+        source = next(filter(has, self._all), None)
+        return source is not None, None if source is None else source.cell
+
+    def _find_number(self, token: _Token) -> tuple[bool, int | None]:
+        match = token.match
+        if _is_trivial(match):
+            return True, None
+        ranges = _ranges(match, token.hedge)
+        found = self._first(lambda source: any(source.has_number(each, 0) for each in ranges))
+        if not found[0]:
+            found = self._first(lambda source: any(source.has_number(each, each.half) for each in ranges))
+        if not found[0] and (match["gap"] or "," in match["digits"]):
+            found = self._first(lambda source: source.has_text(_fold(match["digits"])))
+        if not found[0] and (match["gap"] or "") in ("", ",", *_GAPS):  # two numbers, not one
+            parts = re.split(rf"[,{_GAPS}]", match["digits"])
+            whole = [_Range(float(part), 0, False) for part in parts if part.replace(".", "", 1).isdecimal()]
+            if len(whole) == len(parts) > 1:
+                found = self._first(lambda source: all(source.has_number(each, 0) for each in whole))
+        return found
+
+
+def _fold(text: str) -> str:
+    """Return the text in one case, with single spaces."""
+    return " ".join(text.casefold().split())
+
+
+_DATE_FORMS = [
+    re.compile(form)
+    for form in (
+        r"(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})T?",
+        r".*?\((?P<y>\d{4}), ?(?P<m>\d{1,2}), ?(?P<d>\d{1,2})",
+        r"(?P<m>\d{1,2})[/.](?P<d>\d{1,2})[/.](?P<y>\d{4})",
+        r"(?P<d>\d{1,2})[/.](?P<m>\d{1,2})[/.](?P<y>\d{4})",
+        r"(?P<y>\d{4})-(?P<m>\d{2})(?P<d>)",
+        r"(?P<d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<m>[A-Z][a-z]+)\.?(?:,?\s(?P<y>\d{4}))?",
+        r"(?P<m>[A-Z][a-z]+)\.?\s(?P<d>\d{1,2})(?:st|nd|rd|th)?(?:,?\s(?P<y>\d{4}))?",
+        r"(?P<m>[A-Z][a-z]+)\.?,?\s(?:of\s)?(?P<y>\d{4})(?P<d>)",
+    )
+]
+
+
+def _read_date(text: str) -> list[_Date]:
+    """Return what a date in any spelling may be: the order of day and month is not certain in 1/3/2024."""
+    dates: list[_Date] = []
+    for match in (form.fullmatch(text) for form in _DATE_FORMS):
+        if match is not None:
+            name = match["m"].lower()
+            month = int(name) if name.isdecimal() else _MONTHS.index(name[:3]) + 1
+            if 1 <= month <= 12:
+                dates.append((int(match["y"]) if match["y"] else None, month, int(match["d"]) if match["d"] else None))
+    return dates
+
+
+def _read_time(text: str) -> list[tuple[int, int, int | None]]:
+    """Return a time of day by 24 hours, and as it is written if it has "am" or "pm"."""
+    hour, *rest = [int(number) for number in re.findall(r"\d+", text)]
+    minute, second = rest[0] if rest else 0, rest[1] if rest[1:] else None
+    letters = re.sub(r"[^ap]", "", text.lower())
+    times = [(hour, minute, second)]
+    if letters[:1] == "p" and hour < 12:
+        times.append((hour + 12, minute, second))
+    elif letters[:1] == "a" and hour == 12:
+        times.append((0, minute, second))
+    return times
+
+
+# Figures that follow from others
+
+_SENTENCE_END = re.compile(r"[.!?]\s|\n")
+_MOST_OPERANDS = 8
+
+
+def _with_derived(answer: str, figures: list[Figure], tokens: Sequence[_Token]) -> list[Figure]:
+    """Accept sums, differences and shares of found numbers of the same sentence: "8 of 406 (2 %)"."""
+    ends = [match.start() for match in _SENTENCE_END.finditer(answer)]
+    operands: dict[int, dict[float, None]] = {}
+    for figure, token in zip(figures, tokens, strict=True):
+        if figure.found:
+            operands.setdefault(bisect_left(ends, figure.start), {}).update(dict.fromkeys(_operands(token)))
+    results = list(figures)
+    for number, (figure, token) in enumerate(zip(figures, tokens, strict=True)):
+        if not figure.found and token.kind == "number":
+            values = list(operands.get(bisect_left(ends, figure.start), ()))[:_MOST_OPERANDS]
+            results[number] = figure._replace(found=_follows(_ranges(token.match), values, token.match))
+    return results
+
+
+def _operands(token: _Token) -> list[float]:
+    """Return the number of a figure with which the reader can calculate; of a date, the year."""
+    if token.kind == "date":
+        return [float(year) for year, _, _ in _read_date(token.text)[:1] if year is not None]
+    is_operand = token.kind == "number" and not _is_trivial(token.match)
+    return [abs(_ranges(token.match)[0].middle)] if is_operand else []
+
+
+def _follows(ranges: Sequence[_Range], values: Sequence[float], match: re.Match[str]) -> bool:
+    """Return whether a number is a sum or a difference of values; with a percent sign or a decimal point, also a ratio."""
+    made = {sum(values)} if len(values) > 1 else set()
+    for a, b in combinations(values, 2):
+        made |= {a + b, abs(a - b)}
+        if "%" in match[0] or "per" in match[0] or "." in match["digits"]:
+            made |= {top / bottom for top, bottom in ((a, b), (b, a)) if bottom}
+    return any(abs(abs(each.middle) - value) <= each.half * (1 + 1e-9) for each in ranges for value in made)

@@ -1,0 +1,140 @@
+"""The figures of an answer: which of its words they are, and which of them stand in a source."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahtab_tui.bus.figures import MOST_DIFFERENT, SOURCE_END, FigureSource, figure_spans, figures_of, find_figures, uncomputed
+from mahtab_tui.bus.records import AnswerFigure
+
+CARS = "23.514572864321607\n     mpg  cylinders\n0   18.0          8\n[406 rows x 9 columns]"
+AIRPORTS = "          name  n\n3  Municipal Arpt  8\ntotal: 1,203,412"
+
+# An answer, the output of cell 3, the question; the figures that are found, and those that are not.
+Case = tuple[str, str, str, list[str], list[str]]
+CASES: list[Case] = [
+    # Numbers as they stand there
+    ("There are 10.", "8", "", [], ["10"]),
+    ("There are 10.", "", "Are there 10?", ["10"], []),
+    ("There are 8 of 406.", CARS, "", ["8", "406"], []),
+    ("It is 1,203,412.", AIRPORTS, "", ["1,203,412"], []),
+    ("It is 1203412, 1 203 412, 1'203'412 or 1_203_412.", AIRPORTS, "", ["1203412", "1 203 412", "1'203'412", "1_203_412"], []),
+    ("It is 1.203.412 auf Deutsch.", AIRPORTS, "", ["1.203.412"], []),
+    ("Es sind 23,5.", CARS, "", ["23,5"], []),
+    ("It is 1,204,000.", AIRPORTS, "", [], ["1,204,000"]),
+    ("It fell by 5 to -3.", "-5 -3", "", ["5", "-3"], []),
+    ("It is -5.", "5", "", [], ["-5"]),
+    ("In 2013-2015", "2013 2015", "", ["2013", "2015"], []),
+    ("It costs $1,234.50, that is 99 €.", "1234.5 99", "", ["$1,234.50", "99"], []),
+    ("It is 1.5e-10, 1.5×10⁻¹⁰ or 1.5 × 10^-10.", "1.5e-10", "", ["1.5e-10", "1.5×10⁻¹⁰", "1.5 × 10^-10"], []),
+    ("It is 1e999999999.", "1", "", [], []),
+    ("It is 1e9999.", "1", "", [], ["1e9999"]),
+    ("The answer is 123456789012345678901234567890.", "123456789012345678901234567890", "", ["123456789012345678901234567890"], []),
+    ("**10** and *8*", "8", "", ["8"], ["10"]),
+    ("mean=23.5, n=406", CARS, "", ["23.5", "406"], []),
+    ("| name | n |\n| --- | ---: |\n| Arpt | 9 |", AIRPORTS, "", [], ["9"]),
+    ("共有10个机场。", "8", "", [], ["10"]),
+    # Rounded: the last digit of the answer decides
+    ("about 7.8", "7.8421", "", ["7.8"], []),
+    ("7.84", "7.8461", "", [], ["7.84"]),
+    ("7.85", "7.8461", "", ["7.85"], []),
+    ("23.5, or 24", CARS, "", ["23.5", "24"], []),
+    ("23", CARS, "", [], ["23"]),
+    ("23.50", "23.5", "", ["23.50"], []),
+    ("23.5146", "23.5", "", [], ["23.5146"]),
+    ("about 1.2 million", AIRPORTS, "", ["1.2 million"], []),
+    ("1.3 million", AIRPORTS, "", [], ["1.3 million"]),
+    ("1.2M or 1203k", AIRPORTS, "", ["1.2M", "1203k"], []),
+    ("about 400", CARS, "", ["400"], []),
+    ("exactly 400", CARS, "", [], ["400"]),
+    ("18.4 MB", "18400000", "", ["18.4 MB"], []),
+    ("1200 m", "1.2 million", "", [], ["1200"]),
+    ("p < 0.001, p < 0.05", "2.3e-16", "", ["0.001", "0.05"], []),
+    ("p < 0.001", "0.02", "", [], ["0.001"]),
+    # Percent
+    ("12.3 %", "0.1234", "", ["12.3 %"], []),
+    ("12.3%", "12.34", "", ["12.3%"], []),
+    ("12.4 percent", "0.1234", "", [], ["12.4 percent"]),
+    ("0.123", "12.3%", "", ["0.123"], []),
+    ("the 25th percentile", "25%  17.5", "", ["25th"], []),
+    ("a 95% confidence interval", "", "", [], []),
+    # What follows from others in the sentence
+    ("8 of 406 (2 %)", CARS, "", ["8", "406", "2 %"], []),
+    ("8 + 406 = 414", CARS, "", ["8", "406", "414"], []),
+    ("from January 1970 to 1982, 12 years", "1970-01-01 1982-01-01", "", ["January 1970", "1982", "12"], []),
+    ("8 of 406, so 3 %", CARS, "", ["8", "406"], ["3 %"]),
+    ("There are 406. There are 8. There are 414.", CARS, "", ["406", "8"], ["414"]),
+    # Dates and times
+    ("On March 1, 2024 or 1 March 2024 or Mar 1st, 2024", "2024-03-01", "", ["March 1, 2024", "1 March 2024", "Mar 1st, 2024"], []),
+    ("on 2024-03-02", "2024-03-01 00:00:00", "", [], ["2024-03-02"]),
+    ("on 2024/3/1 or 1.3.2024", "datetime.date(2024, 3, 1)", "", ["2024/3/1", "1.3.2024"], []),
+    ("in March 2024, on March 1", "2024-03-01T10:00", "", ["March 2024", "March 1"], []),
+    ("in April 2024", "2024-03-01", "", [], ["April 2024"]),
+    ("in July 2013", "year month\n2013 7", "", ["July 2013"], []),
+    ("in 2024", "2024-03-01", "", ["2024"], []),
+    ("at 10:30 PM and 9:15", "22:30:00 09:15:10", "", ["10:30 PM", "9:15"], []),
+    ("at 22:30 and 22:31", "dep_time 2230", "", ["22:30"], ["22:31"]),
+    ("in the 1990s", "1994", "", ["1990s"], []),
+    # Quoted values
+    ('It is "chevrolet impala".', "name: Chevrolet  Impala", "", ['"chevrolet impala"'], []),
+    ('It is "ford pinto".', "name: Chevrolet Impala", "", [], ['"ford pinto"']),
+    ("from 'USA', “Japan” and «Europe»", "USA JAPAN", "", ["'USA'", "“Japan”"], ["«Europe»"]),
+    ("`USA`, `Japan` and `chevrolet impala`", "USA", "", ["`USA`"], ["`chevrolet impala`"]),
+    ('It is "USA".', "USAGE", "", [], ['"USA"']),
+    ("`10` and \"8\"", "8", "", ['"8"'], ["`10`"]),
+    ("`df`, `df.head()`, `x = 10`, 'horsepower' and \"n_cars\"", "8", "", [], []),
+    ("the column 'Origin', the columns 'Year' and 'Name', the 'Region' column, column names: 'Size'", "8", "", [], []),
+    ("don't say the cars' '90s, 5\" and 6\" wide", "90 5 6", "", ["90s", "5", "6"], []),
+    ('He said "it is what it is and we have 10 of them".', "", "", [], ["10"]),
+    # What is no figure
+    ("1. one\n2. two\n   3) three\n> 4. four\n- 5. five\n**6.** six", "", "", [], []),
+    ("# The 10 airports\n## 2. Results", "", "", [], []),
+    ("cell 3, cells 4 and 5, cells 6-8, step 2, Figure 7, In [9], #12", "", "", [], []),
+    ("df2, x_1, utf-8, Python 3.11, H2O, A320, 2D, 64-bit, 10-fold, v2.1, 1.2.3, R^2", "", "", [], []),
+    ("https://example.org/2024/10?n=5 www.a.org/7 /data/2024/x10.csv data/2023/x.csv ~/12.txt", "", "", [], []),
+    ("```python\nx = 10\n```\n\n~~~\n11\n~~~\nand 12", "", "", [], ["12"]),
+    ("<assistant-repl-in>\nx = 10\n</assistant-repl-in>\n12", "", "", [], ["12"]),
+    ("There are 0, or 1.", "", "", ["0", "1"], []),
+    ("the top 10, the first 5 and the last 3", "", "", [], []),
+    ("I take 5 rows of ten.", "", "Show five rows of 10 columns", ["5"], []),
+    ("| 1 | ATL |\n| 2 | ORD |", "ATL ORD", "", [], []),
+    ("", "", "", [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "output", "question", "found", "missing"), CASES, ids=[case[0][:40] for case in CASES])
+def test_figures_of_an_answer(answer: str, output: str, question: str, found: list[str], missing: list[str]) -> None:
+    figures = find_figures(answer, [FigureSource(3, output)], question)
+    assert [answer[figure.start : figure.end] for figure in figures] == [figure.text for figure in figures]
+    assert [figure.text for figure in figures if figure.found] == found
+    assert [figure.text for figure in figures if not figure.found] == missing
+    assert uncomputed(figures) == missing
+    assert {(figure.start, figure.end) for figure in figures} <= set(figure_spans(answer)) or "```" in answer or "<" in answer
+
+
+def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
+    sources = [FigureSource(1, "8 40"), FigureSource(None, "406 9"), FigureSource(2, "8"), FigureSource(4, "7.9")]
+    figures = find_figures("8 of 406, 40, 9, 12", sources, "how many of 12?")
+    assert [(figure.text, figure.cell) for figure in figures] == [("8", 2), ("406", None), ("40", 1), ("9", None), ("12", None)]
+    assert all(figure.found for figure in figures)
+
+
+def test_a_name_that_the_code_quotes_is_not_missed() -> None:
+    answer = "By 'Pclass', the class 'First' leads."
+    assert uncomputed(find_figures(answer, [], "")) == ["'Pclass'", "'First'"]
+    assert uncomputed(find_figures(answer, [], "", code='df.groupby("Pclass")')) == ["'First'"]
+
+
+def test_the_record_has_each_text_once() -> None:
+    figures = find_figures("8 and 8, 10 and 10; about 400, then 400", [FigureSource(2, "8 406")], "")
+    assert figures_of(figures) == (AnswerFigure("8", True, 2), AnswerFigure("10", False), AnswerFigure("400", True, 2))
+
+
+def test_only_the_ends_of_a_huge_source_are_read() -> None:
+    source = "12 " + "x" * SOURCE_END + " 13 " + "x" * SOURCE_END + " 14"
+    assert uncomputed(find_figures("12, 13, 14", [FigureSource(1, source)], "")) == ["13"]
+
+
+def test_the_number_of_figures_is_limited() -> None:
+    answer = ", ".join(map(str, range(10, 1_000)))
+    assert len(find_figures(answer, [], "")) == MOST_DIFFERENT
