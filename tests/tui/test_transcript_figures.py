@@ -147,17 +147,17 @@ async def test_a_cell_that_was_cleared_is_refused() -> None:
 
 
 async def test_words_around_code_name_their_own_figures() -> None:
-    parts = answer("First 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.", (AnswerFigure("10", False), AnswerFigure("12", False)))
-    stream = records.AssistantChatStream("First 10.", turn=1, step=0, party="demo")
+    parts = answer("Here are 10.\n\n```python\nx = 1\n```\n\nThen 8 and 12.", (AnswerFigure("10", False), AnswerFigure("12", False)))
+    stream = records.AssistantChatStream("Here are 10.", turn=1, step=0, party="demo")
     async with KeysApp([stream, parts]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         assert [line.strip(" ▌") for line in lines_of(pilot) if "not computed" in line] == ["not computed: 10", "not computed: 12"]
-        assert [text_of(entry) for entry in app.pane.viewport.transcript.entries] == ["First 10.", "x = 1", "Then 8 and 12."]
+        assert [text_of(entry) for entry in app.pane.viewport.transcript.entries] == ["Here are 10.", "x = 1", "Then 8 and 12."]
 
 
 async def test_words_that_have_streamed_are_marked_when_the_answer_is_complete() -> None:
-    words = "First 10.\n\nThen 10."
+    words = "Here are 10.\n\nThen 10."
     async with KeysApp([records.AssistantChatStream(words, turn=1, step=0, party="demo")]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
