@@ -71,7 +71,7 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service that all four packages find."""
+    """A service that all four providers find."""
     with serving() as service:
         for name in ("ANTHROPIC", "OPENAI", "OPENROUTER"):
             monkeypatch.setenv(f"{name}_API_KEY", "no-secret")

@@ -77,7 +77,7 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         rows = {row.spec: row for row in picker(pilot).listing.rows}
         assert "pip install langchain-anthropic" in rows["anthropic:"].problem
         assert "OPENAI_API_KEY" in rows["openai:"].problem
-        assert "nobody answers at http://127.0.0.1:1" in rows["ollama:"].about
+        assert "no server answers on this machine" in rows["ollama:"].about
         await write(pilot, "anthropic")
         await pilot.press("enter")
         assert "pip install langchain-anthropic" in text(pilot, ".listing-said")
