@@ -143,8 +143,8 @@ class ChatClient:
         with self._lock:
             running = list(self._running.items())
         for exchange, put in running:
+            put(_STOPPED)  # before the reading thread reports the end of the connection
             exchange.stop()
-            put(_STOPPED)
 
     def close(self) -> None:
         """End the running answers, and close all connections."""

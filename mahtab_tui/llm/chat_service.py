@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from mahtab_tui.llm.chat_client import AnswerEnd, ChatChunk, ChatClient, Dialect
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 _CHOICES = {"any": "required", True: "required"}
 """LangChain's words for a choice of tools, where they differ from the protocol's."""
+_SEEING = re.compile(r"gpt-4o|gpt-4\.|gpt-4-turbo|gpt-[5-9]|o[1-9]")
+"""OpenAI's models that see pictures."""
 
 
 class ChatService(BaseChatModel):
@@ -66,6 +69,8 @@ class ChatService(BaseChatModel):
     @property
     def sees(self) -> bool | None:
         """Whether it accepts pictures; None if unknown. May wait for the server for a moment."""
+        if self.dialect == "openai":
+            return True if _SEEING.match(self.model) else None
         return self._client.facts().sees if self.dialect == "compatible" else None
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
@@ -19,6 +20,9 @@ _LIMIT = 0.3
 _MOST = 200
 """Models of one server that are listed."""
 _LONGEST_NAME = 200
+_LISTENING = "0A"
+_SERVICES = range(1_000)
+"""User ids of the system and its services."""
 
 
 class FoundServer(NamedTuple):
@@ -80,8 +84,12 @@ def find_servers(seconds: float = _LIMIT) -> list[FoundServer]:
 
 
 def first_model() -> str:
-    """Return the full name of the first model of a server on this machine; empty if there is none."""
-    return next((spec for server in find_servers() for spec in server.specs), "")
+    """Return the full name of the first model of a server on this machine; empty if there is none.
+
+    Servers of other people are left out: they would get questions that nobody meant for them.
+    """
+    servers = (server for server in find_servers() if not _is_of_another_person(urlsplit(server.address).port))
+    return next((spec for server in servers for spec in server.specs), "")
 
 
 def only_model(provider: str) -> str:
@@ -114,6 +122,19 @@ def _listens(provider: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
+
+
+def _is_of_another_person(port: int | None) -> bool:
+    """Tell whether another person of this machine listens at a port. Only Linux says so."""
+    for table in ("tcp", "tcp6"):
+        try:
+            sockets = [line.split() for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+        except OSError:
+            continue
+        for _, local, _, state, _, _, _, owner, *_ in sockets:
+            if state == _LISTENING and int(local.rpartition(":")[2], 16) == port and int(owner) not in (os.getuid(), *_SERVICES):
+                return True
+    return False
 
 
 def _is_name(name: Any) -> TypeGuard[str]:
