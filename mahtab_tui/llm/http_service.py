@@ -21,7 +21,6 @@ from urllib.request import getproxies, proxy_bypass
 from mahtab_tui import __version__
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, not_responded
-from mahtab_tui.llm.local_servers import is_loopback
 
 _PIECE = 65_536
 """Bytes that are read at once."""
@@ -238,6 +237,11 @@ def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
         return {}
     login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
     return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host's name or number means this machine."""
+    return host in ("localhost", "::1", "0.0.0.0") or (host.startswith("127.") and host.replace(".", "").isdecimal())
 
 
 @cache

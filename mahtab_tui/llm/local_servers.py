@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
@@ -16,7 +17,9 @@ SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
 _LISTS = {"ollama": ("/api/tags", "models", "name")}
 """Path, key of the list, and key of a model's name, where they are not those of OpenAI's protocol."""
 _LIMIT = 0.3
-"""Seconds for a server's answer."""
+"""Seconds for the answers of servers for which nobody has asked."""
+_LONGER = 2.0
+"""Seconds for the answer of a server that was named."""
 _MOST = 200
 """Models of one server that are listed."""
 _LONGEST_NAME = 200
@@ -47,7 +50,7 @@ def server_address(provider: str) -> str:
     return f"{scheme or 'http'}://{rest if ':' in rest or scheme == 'https' else f'{rest}:{SERVERS[provider]}'}"
 
 
-def find_server(provider: str, seconds: float = _LIMIT) -> FoundServer | None:
+def find_server(provider: str, seconds: float) -> FoundServer | None:
     """Ask a provider's server for its models; None if it does not answer as such a server does. Waits for it."""
     from mahtab_tui.llm.http_service import HttpService, fetch_json
 
@@ -66,21 +69,21 @@ def find_server(provider: str, seconds: float = _LIMIT) -> FoundServer | None:
     return FoundServer(provider, address, tuple(each for each in names if _is_name(each))[:_MOST])
 
 
-def find_servers(seconds: float = _LIMIT) -> list[FoundServer]:
+def find_servers(seconds: float) -> list[FoundServer]:
     """Ask all servers at once, and return those that have answered when the time is up."""
-    listening = [provider for provider in SERVERS if _listens(provider)]
     found: dict[str, FoundServer] = {}
 
     def ask(provider: str) -> None:
-        if (server := find_server(provider, seconds)) is not None:
+        if _listens(provider, seconds) and (server := find_server(provider, seconds)) is not None:
             found[provider] = server
 
-    threads = [threading.Thread(target=ask, args=(provider,), name="servers", daemon=True) for provider in listening]
+    threads = [threading.Thread(target=ask, args=(provider,), name="servers", daemon=True) for provider in SERVERS]
     for thread in threads:
         thread.start()
+    deadline = time.monotonic() + seconds
     for thread in threads:
-        thread.join()
-    return [found[provider] for provider in listening if provider in found]
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [found[provider] for provider in SERVERS if provider in found]
 
 
 def first_model() -> str:
@@ -88,13 +91,13 @@ def first_model() -> str:
 
     Servers of other people are left out: they would get questions that nobody meant for them.
     """
-    servers = (server for server in find_servers() if not _is_of_another_person(urlsplit(server.address).port))
+    servers = (server for server in find_servers(_LIMIT) if not _is_of_another_person(urlsplit(server.address).port))
     return next((spec for server in servers for spec in server.specs), "")
 
 
 def only_model(provider: str) -> str:
     """Return the name of the one model that a server has. Raises `ModelError`."""
-    server = find_server(provider, 1.0)
+    server = find_server(provider, _LONGER)
     if server is None:
         where = server_address(provider)
         raise ModelError(f"No {provider} server answers at {where}. Start it, or set {provider.upper()}_HOST to its address.")
@@ -106,19 +109,11 @@ def only_model(provider: str) -> str:
     return server.models[0]
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether a host's name or number means this machine."""
-    return host in ("localhost", "::1", "0.0.0.0") or (host.startswith("127.") and host.replace(".", "").isdecimal())
-
-
-def _listens(provider: str) -> bool:
-    """Tell whether something may listen at a server's address: on this machine that is known at once."""
+def _listens(provider: str, seconds: float) -> bool:
+    """Tell whether something listens at a server's address: on this machine that is known at once."""
     try:
         url = urlsplit(server_address(provider))
-        host, port = url.hostname or "", url.port or 80
-        if not is_loopback(host):
-            return True
-        with socket.create_connection((host, port), timeout=0.05):
+        with socket.create_connection((url.hostname or "", url.port or 443), timeout=seconds):
             return True
     except (OSError, ValueError):
         return False

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from urllib.parse import urlsplit
 
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.local_servers import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -133,6 +132,8 @@ def price(
     input_tokens: including those from the cache. provider: its name in genai-prices ("openai", "anthropic"), a service's address, or
     `LOCAL`.
     """
+    from mahtab_tui.llm.http_service import is_loopback
+
     if provider in (LOCAL, "ollama") or is_loopback(urlsplit(provider).hostname or ""):
         return 0.0
     found = _looked_up(

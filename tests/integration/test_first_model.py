@@ -8,6 +8,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm import local_servers
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import load_settings
@@ -18,6 +19,7 @@ from tests.services import OPENAI, Service
 def test_the_model_of_a_server_on_this_machine_answers_and_is_named(service: Service, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
+    monkeypatch.setattr(local_servers, "_LIMIT", 30.0)
     service.documents = {"/v1/models": {"data": [{"id": "qwen"}]}}
     service.replies = [OPENAI.reply("A model.")]
     store = Watched()

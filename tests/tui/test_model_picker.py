@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
+from mahtab_tui.llm import available
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.screens.models import ModelPicker
@@ -87,6 +88,7 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
 
 async def test_models_of_servers_on_this_machine_are_listed(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as llama, serving() as ollama:
+        monkeypatch.setattr(available, "_LIMIT", 30.0)
         monkeypatch.setenv("LLAMACPP_HOST", llama.url)
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}
