@@ -53,6 +53,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in list(os.environ):
         if name.startswith(("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "OTEL_", "XDG_", "PYTHONSTARTUP", "KITTY_", "TERM_PROGRAM")):
             monkeypatch.delenv(name)
+    for name in ("LLAMACPP", "LMSTUDIO", "VLLM", "OLLAMA"):  # servers of this machine: nobody answers there
+        monkeypatch.setenv(f"{name}_HOST", "127.0.0.1:1")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "VISUAL", "EDITOR", "TMUX", "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     yield folder

@@ -38,6 +38,12 @@ class Service:
         self.asked: list[dict[str, Any]] = []
         """The bodies of the requests."""
         self.headers: list[dict[str, str]] = []
+        self.documents: dict[str, Any] = {}
+        """What is answered to GET, by path: JSON, or bytes, or what is done before nothing is answered."""
+        self.paths: list[str] = []
+        """Of the requests for answers."""
+        self.connections: set[Any] = set()
+        """The clients' ends of the connections on which answers were asked for."""
         self.left = threading.Event()
         """A client closed its connection before its answer was whole."""
         self.over = threading.Event()
@@ -55,7 +61,28 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     service: Service
 
+    def do_GET(self) -> None:
+        self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
+        document = self.service.documents.get(self.path)
+        if document == self.service.stall:
+            with contextlib.suppress(OSError):
+                self._stall()
+            self.close_connection = True
+            return
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.send_response(404 if document is None else 200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_CONNECT(self) -> None:
+        self.service.asked.append({"connect": self.path})
+        self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
+        self.send_error(403)
+
     def do_POST(self) -> None:
+        self.service.connections.add(self.client_address)
+        self.service.paths.append(self.path)
         self.service.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
         self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
         reply = self.service.next_reply()

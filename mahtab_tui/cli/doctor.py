@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.environments import found_environments, has_package
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.claude_login import login_hint, login_status
+from mahtab_tui.llm.local_servers import FoundServer, find_servers
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.open import missing, open_sandboxes
 from mahtab_tui.sandbox.text import Text
@@ -29,6 +30,10 @@ from mahtab_tui.store.namespaces import kept_bytes
 from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to, traces_have_content, unsupported_protocol
 
 _WIDTH = 12
+_SERVER_SECONDS = 1.0
+"""How long servers of models are waited for."""
+_SOME = 5
+"""Models of a server that are named."""
 _ROOM = 10
 """MiB below which a disk counts as full."""
 
@@ -49,9 +54,11 @@ def report() -> Iterator[str]:
     yield _variables(settings)
     yield _environments(settings)
     yield _sandbox()
-    yield _claude()
+    servers = find_servers(_SERVER_SECONDS)
+    yield _claude(next((spec for server in servers for spec in server.specs), ""))
     if executable := shutil.which("claude"):
         yield _login(executable, use_api_key=settings is not None and settings.claude_api_key)
+    yield _model_servers(servers)
     if variable := sent_to_langsmith():
         yield _line("langsmith", f"gets every prompt and answer ({variable}=true)", f"Without {variable}, or with --no-store, it gets none.")
     if traces_go_to():
@@ -155,8 +162,10 @@ class _RefusingHost:
     def tell(self, name: str, args: dict[str, Any]) -> None: ...
 
 
-def _claude() -> str:
-    advice = "To use Claude, install Claude Code and run `claude` once to log in. Until then the offline `demo` model answers, by rules."
+def _claude(local: str) -> str:
+    """Report the `claude` program. local: the model that answers in its place; empty if there is none but `demo`."""
+    advice = "To use Claude, install Claude Code and run `claude` once to log in. "
+    advice += f"Until then {local} answers." if local else "Until then the offline `demo` model answers, by rules."
     if (executable := shutil.which("claude")) is None:
         return _line("claude", "not on the PATH", advice)
     try:
@@ -179,6 +188,14 @@ def _login(executable: str, *, use_api_key: bool) -> str:
     if not status.logged_in:
         return _line("login", "nobody is logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
     return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
+
+
+def _model_servers(servers: Sequence[FoundServer]) -> str:
+    """Report the servers of models on this machine."""
+    if not servers:
+        return _line("models", "no server of models on this machine (llama.cpp, LM Studio, vLLM, Ollama)")
+    listed = (f"{', '.join(server.specs[:_SOME]) or server.provider + ': no model'} at {server.address}" for server in servers)
+    return _line("models", "; ".join(listed))
 
 
 def _traces() -> str:

@@ -11,7 +11,9 @@ import typer
 from mahtab_tui.cli.printing import fail, fail_on, warn
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
-Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help="claude, claude:NAME, openai:NAME, llamacpp, ollama:NAME, demo … (mahtab-tui help models)")
+]
 Approval = Annotated[
     str | None, typer.Option(help="ask: the model's code waits for you; review: it runs, then you keep or undo its changes; auto: it just runs")
 ]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
 import shutil
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.local_servers import find_servers
 from mahtab_tui.llm.providers import check_model
 
-_OLLAMA_LIMIT = 1.0
-"""Seconds to wait for each response of Ollama."""
-_MOST = 1_000_000
-"""Bytes of its answer that are read."""
+_LIMIT = 1.0
+"""Seconds to wait for the servers."""
 _PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 
@@ -64,22 +59,6 @@ def _offered() -> Iterator[tuple[str, str]]:
     yield "demo", "offline, by rules"
 
 
-def ollama_models() -> list[ModelChoice] | None:
-    """Ask Ollama, here or at OLLAMA_HOST, for its models; None if it does not answer. Blocks."""
-    address = ollama_address()
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{address}/api/tags", timeout=_OLLAMA_LIMIT) as answer:
-            listed = json.loads(answer.read(_MOST))["models"]
-        names = [str(model["name"]) for model in listed]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
-        return None
-    return [ModelChoice(f"ollama:{name}", f"at {address}", problem_of(f"ollama:{name}", {})) for name in names]
-
-
-def ollama_address() -> str:
-    """Return Ollama's address, determined as its own programs do."""
-    host = os.environ.get("OLLAMA_HOST", "").strip() or "127.0.0.1"
-    scheme, _, rest = host.rpartition("://")
-    rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")
-    return f"{scheme or 'http'}://{rest if ':' in rest or scheme == 'https' else f'{rest}:11434'}"
+def server_models() -> list[ModelChoice]:
+    """List the models of servers on this machine; a server without one asks for a name. Waits for the servers, for a moment."""
+    return [ModelChoice(spec, f"at {server.address}") for server in find_servers(_LIMIT) for spec in server.specs or (f"{server.provider}:",)]

@@ -1,11 +1,11 @@
-"""Turns exceptions of providers' code into sentences."""
+"""Turns failures of services, and exceptions of providers' code, into sentences."""
 
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping
+from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -47,14 +47,31 @@ _FINAL = {
     422: "The service rejected the request",
 }
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
-_NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError", "ResponseValidationError", "OpenRouterDefaultError"}
-"""Responses that cannot be read; the last two are from OpenRouter's package."""
+_NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError"}
+"""Responses that cannot be read."""
 _NOTHING = "No generation"
 """LangChain's message for a stream without an answer."""
-_CODE = re.compile(r"\(code: (\d{3})\)")
-"""How LangChain reports an error in the middle of a stream."""
+BROKE_OFF = "The connection broke off in the middle of the answer."
+NOT_AN_ANSWER = "The service sent something that is not a model's answer."
 _UNPAID = ("insufficient_quota", "credit balance")
 """These come with the status of a limit or a bad request, but waiting does not help."""
+
+
+class ServiceError(Exception):
+    """A service's own description of what is wrong."""
+
+    def __init__(self, body: object, status: int | None = None, headers: Message | None = None) -> None:
+        """body: as JSON gives it, or the bytes. status: of HTTP; None in the middle of an answer. headers: of the response."""
+        super().__init__("")
+        self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+        self.status_code = status
+        self.headers = headers
+
+
+def not_responded(timeout: float | None) -> ModelError:
+    """Make the error for a service that has sent nothing for so many seconds."""
+    waited = f" for {timeout:g} s" if timeout is not None else ""
+    return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
 
 
 def explained(error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None) -> ModelError:
@@ -68,7 +85,7 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
     reason = f": {said.rstrip('.')}." if said else "."
     kind = f"{_field(error, 'code')} {_field(error, 'type')} {said}".lower()
     if status in (None, 200, -1):  # in the middle of a stream
-        status = next((code for name, code in _BUSY_KINDS.items() if name in kind.split()), _number(_field(error, "code") or _code(error)))
+        status = next((code for name, code in _BUSY_KINDS.items() if name in kind.split()), _number(_field(error, "code")))
     if status == 413 or any(mark in kind for mark in _TOO_LONG):
         return ContextTooLong(f"The conversation is too long for the model{reason}")
     if any(mark in kind for mark in _UNPAID):
@@ -81,14 +98,15 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
         return ModelError(f"{_FINAL[status]}{reason}")
     names = {cls.__name__ for cls in type(error).__mro__}
     if any("Timeout" in name for name in names):
-        waited = f" for {timeout:g} s" if timeout is not None else ""
-        return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
+        return not_responded(timeout)
     if any(type(cause).__name__ in _UNREACHABLE for cause in _causes(error)):
         return ModelError(f"The service cannot be reached: {_innermost(error)}.")
     if names & {"TransportError", "APIConnectionError"}:
-        return ModelError("The connection broke off in the middle of the answer.")
+        return ModelError(BROKE_OFF)
     if names & _NO_ANSWER or _NOTHING in said:
-        return ModelError("The service sent something that is not a model's answer.")
+        return ModelError(NOT_AN_ANSWER)
+    if isinstance(error, ServiceError):
+        return ModelError(f"The model could not answer{reason}")
     return ModelError(f"The model could not answer: {type(error).__name__}{reason}")
 
 
@@ -130,8 +148,11 @@ def _bodies(error: Exception) -> Iterator[Mapping[str, Any]]:
         except (ValueError, RecursionError):
             body = None
     if isinstance(body, Mapping):
-        if isinstance(inner := body.get("error"), Mapping):
+        inner = body.get("error")
+        if isinstance(inner, Mapping):
             yield inner
+        elif isinstance(inner, str):  # Ollama
+            yield {"message": inner}
         yield body
 
 
@@ -139,13 +160,12 @@ def _field(error: Exception, name: str) -> str:
     return next((str(body[name]) for body in _bodies(error) if body.get(name) not in (None, "", "error")), "")
 
 
-def _code(error: Exception) -> str:
-    return found[1] if (found := _CODE.search(str(error))) else ""
-
-
 def _said(error: Exception, secret: str) -> str:
     """Return the service's message as one line, masked."""
     words = _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
+    if not words and isinstance(error, ServiceError) and not any(_bodies(error)):
+        text = str(error.body or "")
+        words = "" if text.lstrip().startswith("<") else text  # a page is for browsers
     line = str(masked(" ".join(words.split()), secret))  # masked before it is cut, which could leave a part of the key
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 

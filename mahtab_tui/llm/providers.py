@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import shutil
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.local_servers import SERVERS, first_model, only_model, server_address
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -24,27 +26,17 @@ MakeLLM = Callable[..., "BaseChatModel"]
 """`get_llm` or a replacement: takes a name and `on_notice`."""
 
 
-class _Package(NamedTuple):
-    """A LangChain package for a provider's models."""
-
-    module: str
-    cls: str
-    key: str = ""
-    """The variable that holds the key; empty if it needs none."""
-
-
-_PACKAGES = {
-    "anthropic": _Package("langchain_anthropic", "ChatAnthropic", "ANTHROPIC_API_KEY"),
-    "openai": _Package("langchain_openai", "ChatOpenAI", "OPENAI_API_KEY"),
-    "openrouter": _Package("langchain_openrouter", "ChatOpenRouter", "OPENROUTER_API_KEY"),
-    "ollama": _Package("langchain_ollama", "ChatOllama"),
-}
-_OWN_SERVICE = _PACKAGES["openai"]._replace(key="OPENAI_COMPATIBLE_API_KEY")
-"""A service at a `base_url`, which must not get the OpenAI key."""
+SERVICES = {"openai": "https://api.openai.com/v1", "openrouter": "https://openrouter.ai/api/v1"}
+"""Addresses of services that want a key."""
+_ADDRESSES = {"openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "openrouter": ("OPENROUTER_API_BASE",)}
+"""Variables that name another address, as in the services' own programs."""
+PROVIDERS = ("anthropic", *SERVICES, *SERVERS)
+_OWN = "openai_compatible"
+"""Names the key of the service at `base_url`, which must not get the OpenAI key."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
 """Context window requested from Ollama. By default it reads a few thousand tokens and silently drops the beginning."""
-KNOWN = "claude, claude:MODEL, anthropic:MODEL, openai:MODEL, openrouter:MODEL, ollama:MODEL, demo, replay:FILE"
+KNOWN = f"claude, claude:MODEL, {', '.join(f'{provider}:MODEL' for provider in PROVIDERS)}, demo, replay:FILE"
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -52,7 +44,7 @@ def split_spec(spec: str) -> tuple[str, str]:
     provider, _, model = spec.strip().partition(":")
     if provider.startswith("claude-") and not model:
         return "claude", provider
-    if provider in ("claude", "demo") or (provider in (*_PACKAGES, "replay") and model):
+    if provider in ("claude", "demo", *SERVERS) or (provider in (*PROVIDERS, "replay") and model):
         return provider, model
     raise ModelError(f"There is no model {spec!r}. Possible names: {KNOWN}.")
 
@@ -60,18 +52,26 @@ def split_spec(spec: str) -> tuple[str, str]:
 def full_name(spec: str, provider: str | None) -> str:
     """Add a provider to a model's name that has none; None: add nothing."""
     spec = spec.strip()
-    known = spec.partition(":")[0] in (*_PACKAGES, "claude", "demo", "replay")
+    known = spec.partition(":")[0] in (*PROVIDERS, "claude", "demo", "replay")
     return spec if known or not spec or provider is None else f"{provider}:{spec}"
 
 
 def default_model() -> str:
-    """Return ``claude`` if the CLI is on the PATH, otherwise ``demo``."""
-    return "claude" if shutil.which("claude") else "demo"
+    """Return ``claude`` if the CLI is on the PATH, else the first model of a server on this machine, or ``demo``.
+
+    Waits for servers that listen, for a moment.
+    """
+    return "claude" if shutil.which("claude") else first_model() or "demo"
 
 
-def chosen_model(settings: Settings) -> str:
-    """Return the full name of the model that answers first."""
-    return full_name(settings.model or default_model(), settings.provider)
+def chosen_model(settings: Settings) -> Future[str]:
+    """Return the full name of the model that answers first; later, if servers on this machine must be asked for one."""
+    chosen: Future[str] = Future()
+    if settings.model or shutil.which("claude"):
+        chosen.set_result(full_name(settings.model or "claude", settings.provider))
+    else:
+        threading.Thread(target=lambda: chosen.set_result(first_model() or "demo"), name="models", daemon=True).start()
+    return chosen
 
 
 def model_label(spec: str) -> str:
@@ -79,7 +79,7 @@ def model_label(spec: str) -> str:
     provider, _, model = spec.strip().partition(":")
     if provider.startswith("claude"):
         return "claude"
-    return model.rpartition("/")[2] if provider in _PACKAGES and model else provider
+    return model.rpartition("/")[2] if provider in PROVIDERS and model else provider
 
 
 def check_name(spec: str) -> None:
@@ -105,11 +105,9 @@ def check_model(
     provider, _ = split_spec(spec)
     if provider == "claude" and shutil.which("claude") is None:
         raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo.")
-    if provider in _PACKAGES:
-        package = _package(provider, base_url)
-        if importlib.util.find_spec(package.module) is None:
-            raise _missing(package)
-        _key(package, spec, api_keys)
+    if provider == "anthropic" and importlib.util.find_spec("langchain_anthropic") is None:
+        raise _missing_package()
+    _key(provider, spec, base_url, api_keys)
 
 
 def get_llm(
@@ -127,6 +125,7 @@ def get_llm(
 ) -> BaseChatModel:
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
 
+    The name of a model on this machine's only server may be left out; then the server is asked, for a moment.
     timeout: seconds without a response before an answer is abandoned. on_notice: called with what the user should know (retries, billing).
     folder: returns the folder for the `claude` CLI before each call, since the CLI tells its model where it runs; by default this program's.
     provider: for a name without one.
@@ -152,60 +151,57 @@ def get_llm(
         from mahtab_tui.llm.replay import ChatReplay
 
         return ChatReplay.from_file(Path(model))
-    package = _package(provider, base_url)
-    key = _key(package, spec, api_keys)
-    return _packaged(package, key, provider, model, _TIMEOUT if timeout is None else timeout, base_url, max_tokens)
+    key_name, key = _key(provider, spec, base_url, api_keys)
+    timeout = _TIMEOUT if timeout is None else timeout
+    if provider == "anthropic":
+        return _anthropic(model, key_name, key, timeout, max_tokens)
+    from pydantic import SecretStr
+
+    from mahtab_tui.llm.chat_service import ChatService
+
+    common: dict[str, Any] = {"provider": provider, "timeout": timeout, "key": key_name, "secret": SecretStr(key), "max_tokens": max_tokens}
+    if provider in SERVERS:
+        common |= {"model": model or only_model(provider), "priced_as": "local"}
+        if provider == "ollama":
+            return ChatService(dialect="ollama", address=server_address(provider), num_ctx=_OLLAMA_WINDOW, **common)
+        return ChatService(dialect="compatible", address=f"{server_address(provider)}/v1", **common)
+    if key_name.startswith(_OWN.upper()):
+        return ChatService(dialect="compatible", model=model, address=str(base_url), priced_as=str(base_url), **common)
+    address = next((address for name in _ADDRESSES[provider] if (address := os.environ.get(name))), SERVICES[provider])
+    return ChatService(dialect="openai" if provider == "openai" else "openrouter", model=model, address=address, priced_as=provider, **common)
 
 
-def _package(provider: str, base_url: str | None) -> _Package:
-    return _OWN_SERVICE if provider == "openai" and base_url else _PACKAGES[provider]
-
-
-def _packaged(package: _Package, key: str, provider: str, model: str, timeout: float, base_url: str | None, max_tokens: int | None) -> BaseChatModel:
+def _anthropic(model: str, key_name: str, key: str, timeout: float, max_tokens: int | None) -> BaseChatModel:
     try:
-        module = importlib.import_module(package.module)
+        from langchain_anthropic import ChatAnthropic
     except ImportError:
-        raise _missing(package) from None
+        raise _missing_package() from None
     from pydantic import SecretStr
 
     from mahtab_tui.llm.remote import ChatRemote
 
     # The caller retries, because it can tell the user and be stopped.
     arguments: dict[str, Any] = {"model": model, "api_key": key, "timeout": timeout, "max_retries": 0}
-    priced_as = provider
-    if package is _OWN_SERVICE:
-        arguments["base_url"] = priced_as = str(base_url)
-    if provider == "openai":
-        arguments |= {"stream_usage": True, "stream_chunk_timeout": None}  # the connection's timeout counts keep-alives too
-    elif provider == "openrouter":
-        arguments |= {
-            "timeout": int(timeout * 1000),
-            "app_title": "mahtab-tui",
-            "model_kwargs": {"retries": None},  # max_retries=0 would mean retries for an hour
-        }
-    elif provider == "ollama":
-        arguments = {"model": model, "client_kwargs": {"timeout": timeout}, "num_ctx": _OLLAMA_WINDOW}
-        priced_as = "local"
     try:
-        inner: BaseChatModel = getattr(module, package.cls)(**arguments)
+        inner = ChatAnthropic(**arguments)
         most = inner.profile or {}
         if max_tokens is not None:
             max_tokens = min(max_tokens, most.get("max_output_tokens") or max_tokens)
-            inner = getattr(module, package.cls)(**arguments, **{"num_predict" if provider == "ollama" else "max_tokens": max_tokens})
+            inner = ChatAnthropic(**arguments | {"max_tokens": max_tokens})
         return ChatRemote(
             inner=inner,
             model=model,
-            provider=provider,
-            priced_as=priced_as,
+            provider="anthropic",
+            priced_as="anthropic",
             timeout=timeout,
-            key=package.key,
+            key=key_name,
             secret=SecretStr(key),
             max_tokens=max_tokens or most.get("max_output_tokens"),
-            window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
-            sees=most.get("image_inputs", True if provider == "anthropic" else None),
+            window=most.get("max_input_tokens"),
+            sees=most.get("image_inputs", True),
         )
     except Exception as error:  # the package's own checks: a bad name or address
-        raise ModelError(f"{provider}:{model} cannot be used: {_first_line(error, key)}") from None
+        raise ModelError(f"anthropic:{model} cannot be used: {_first_line(error, key)}") from None
 
 
 def _first_line(error: Exception, key: str) -> str:
@@ -214,15 +210,17 @@ def _first_line(error: Exception, key: str) -> str:
     return str(masked((str(error).splitlines() or [type(error).__name__])[0], key))
 
 
-def _key(package: _Package, spec: str, api_keys: Mapping[str, str] | None) -> str:
-    """Return the key from the environment or the settings; a service at a `base_url` may need none. Raises `ModelError`."""
-    if not package.key:
-        return ""
-    key = os.environ.get(package.key) or (api_keys or {}).get(package.key.removesuffix("_API_KEY").lower(), "")
-    if not key and package is not _OWN_SERVICE:
-        raise ModelError(f"{spec} needs a key: set {package.key} in the environment or in .env.")
-    return key or "none"
+def _key(provider: str, spec: str, base_url: str | None, api_keys: Mapping[str, str] | None) -> tuple[str, str]:
+    """Return a key's variable, and the key from the environment or the settings; empty if none is needed. Raises `ModelError`."""
+    if provider not in PROVIDERS:
+        return "", ""
+    name = _OWN if provider == "openai" and base_url else provider
+    variable = f"{name.upper()}_API_KEY"
+    key = os.environ.get(variable) or (api_keys or {}).get(name, "")
+    if not key and name in ("anthropic", *SERVICES):
+        raise ModelError(f"{spec} needs a key: set {variable} in the environment or in .env.")
+    return variable, key
 
 
-def _missing(package: _Package) -> ModelError:
-    return ModelError(f"This model needs a package that is not installed: pip install {package.module.replace('_', '-')} genai-prices")
+def _missing_package() -> ModelError:
+    return ModelError("This model needs a package that is not installed: pip install langchain-anthropic")

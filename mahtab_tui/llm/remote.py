@@ -1,4 +1,4 @@
-"""A model behind HTTP, through its LangChain package. Any thread may use it; closing a stream closes its connection."""
+"""A model behind HTTP through its LangChain package: Anthropic's. Any thread may use it; closing a stream closes its connection."""
 
 from __future__ import annotations
 

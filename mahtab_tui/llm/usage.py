@@ -22,7 +22,6 @@ _MANY = 1_000
 """Tokens to look up a price for."""
 _MOST = 32_000
 """Tokens of the longest answer, if unknown."""
-_OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 _BYTES_PER_TOKEN = 3
 """UTF-8 bytes, a safe value for English (four), code and Chinese (three)."""
 _FRAME = 10
@@ -133,7 +132,9 @@ def price(
     input_tokens: including those from the cache. provider: its name in genai-prices ("openai", "anthropic"), a service's address, or
     `LOCAL`.
     """
-    if provider in (LOCAL, "ollama") or urlsplit(provider).hostname in _OWN_MACHINE:
+    from mahtab_tui.llm.http_service import is_loopback
+
+    if provider in (LOCAL, "ollama") or is_loopback(urlsplit(provider).hostname or ""):
         return 0.0
     found = _looked_up(
         provider,
@@ -147,10 +148,8 @@ def price(
 
 
 def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:
-    try:
-        from genai_prices import Usage, calc_price
-    except ImportError:  # it is installed with the packages of paid models
-        return None
+    from genai_prices import Usage, calc_price
+
     try:
         if "://" in provider:
             return calc_price(Usage(**used), model_ref=model, provider_api_url=provider)

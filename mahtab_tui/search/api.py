@@ -70,7 +70,7 @@ def rlm(
     back to the model at most twice. The answer is a str; it also has `value`, `state` ("answered", "partial"), `why`, `usage`, `spans`,
     `tree` (the calls, as data) and `log` (the events).
     model: a name for `get_llm`, a LangChain chat model, or a function that gets the messages as dicts with `role` and `content` and returns
-    the answer; by default `claude` if the CLI is installed, otherwise `demo`.
+    the answer; by default `claude` if the CLI is installed, else one of a server on this machine, or `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     tools: functions that the model's code may call, in this process and with its rights, without asking again; each call has a thread of
     its own. Arguments and results are plain data. The model is told their signatures and docstrings.

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from mahtab_tui.llm.local_servers import SERVERS, server_address
 from mahtab_tui.llm.providers import chosen_model
 from mahtab_tui.settings.model import ApprovalMode, Settings
 from mahtab_tui.system.imports import IMPORTS
@@ -142,7 +143,7 @@ class Session:
     def _build(self) -> Parts:
         from mahtab_tui.session.parts import Parts
 
-        given = (self._face, self._name, self._first_model, self.past, self._files, self._notebook_file, self.everything)
+        given = (self._face, self._name, self._first_model.result(), self.past, self._files, self._notebook_file, self.everything)
         return Parts(self.settings, self.ground.get(), self.ready, self._listeners, *given, by_program=self._by_program, no_trace=self.no_trace)
 
     log: _Part[logging.Logger] = _Part()
@@ -177,6 +178,10 @@ class Session:
         self.profile.tell()
         for sentence in self.settings.held_back:
             self.notice(sentence, "warning")
+        provider = self.model.partition(":")[0]
+        if self.settings.model is None and provider in SERVERS:
+            found = f"the one found at {server_address(provider)} answers: {self.model}"
+            self.notice(f"No model is set, so {found}. /model chooses another one.")
         self.knowledge.start()
         if self.notebook is not None:
             self.notebook.start()
@@ -302,8 +307,10 @@ class Session:
 
     @property
     def model(self) -> str:
-        """The full name of the model that answers."""
-        return self.profile.model if self.built else self._first_model
+        """The full name of the model that answers; empty while servers on this machine are asked for one."""
+        if self.built:
+            return self.profile.model
+        return self._first_model.result() if self._first_model.done() else ""
 
     @property
     def approval(self) -> ApprovalMode:

@@ -49,7 +49,7 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
-Provider = Literal["claude", "anthropic", "openai", "openrouter", "ollama"]
+Provider = Literal["claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 HookName = Literal["before_cell", "after_cell", "before_question", "after_answer"]
 

@@ -8,7 +8,6 @@ from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.remote import ChatRemote
 from tests.services import Protocol, Reply, Service
 
 PATIENCE = 30.0
@@ -23,6 +22,4 @@ def ask(service: Service, protocol: Protocol, *replies: Reply, timeout: float = 
 
 def get_key(protocol: Protocol) -> str:
     """The variable of a provider's key."""
-    llm = get_llm(protocol.spec)
-    assert isinstance(llm, ChatRemote)
-    return llm.key
+    return str(getattr(get_llm(protocol.spec), "key", ""))

@@ -71,11 +71,11 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service that all four packages find."""
+    """A service that all four providers find."""
     with serving() as service:
         for name in ("ANTHROPIC", "OPENAI", "OPENROUTER"):
             monkeypatch.setenv(f"{name}_API_KEY", "no-secret")
-        for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OLLAMA_HOST"):
+        for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OLLAMA_HOST", "LLAMACPP_HOST"):
             monkeypatch.setenv(name, service.url)
         for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENROUTER_API_BASE"):
             monkeypatch.setenv(name, f"{service.url}/v1")

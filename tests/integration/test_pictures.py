@@ -27,7 +27,8 @@ from tests.services import OLLAMA, OPENAI, Protocol, Service, refusing
 from tests.waiting import wait_for
 
 DRAWS = "from PIL import Image\nim = Image.new('RGB', (64, 48), 'blue')"
-BLIND = OPENAI._replace(spec="openai:gpt-3.5-turbo")
+BLIND = OPENAI._replace(spec="llamacpp:blind")
+BLIND_SERVER = {"/props": {"modalities": {"vision": False}}}
 
 
 @pytest.fixture
@@ -139,6 +140,7 @@ def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
 
 
 def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("I see nothing.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(BLIND)
@@ -191,6 +193,7 @@ def test_a_service_that_takes_no_tools_is_still_shown_them(service: Service, ask
 
 
 def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.documents = BLIND_SERVER
     service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     it = asked(BLIND, approval="auto", reflection="never")

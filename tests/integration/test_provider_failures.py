@@ -81,8 +81,7 @@ def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
     assert (answer.text, answer.failure) == ("Now", "")
     assert len(pauses) == 1
     assert "Later. Trying again in" in pauses[0]
-    if protocol is not OLLAMA:  # its package does not tell what the service asks for
-        assert cancelled.waited == [0.2]
+    assert cancelled.waited == [0.2]
 
 
 def test_a_service_that_stays_busy_has_failed(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,12 +114,15 @@ def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(servi
     assert len(service.asked) == 1
 
 
-def test_openrouter_tells_an_error_beside_an_empty_choice(service: Service) -> None:
-    choice = b'"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
-    error = b'data: {"id": "1", "created": 1, "model": "m", "object": "chat.completion.chunk", "error": {"code": 502, "message": "Gone"}, '
-    answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), error + choice + b"}\n\n"]))
-    assert answer.text == "Half"
-    assert answer.failure == "The service ended the answer with an error."
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [("", "The service ended the answer with an error."), ('"error": {"code": 502, "message": "Gone"}, ', "The service failed: Gone.")],
+)
+def test_openrouter_tells_an_error_beside_an_empty_choice(service: Service, error: str, failure: str) -> None:
+    choice = '"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
+    event = f'data: {{"id": "1", "created": 1, "model": "m", {error}{choice}}}\n\n'.encode()
+    answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
+    assert (answer.text, answer.failure) == ("Half", failure)
 
 
 @pytest.mark.parametrize("drop", [True, False])

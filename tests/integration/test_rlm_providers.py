@@ -1,4 +1,4 @@
-"""Searches by a provider's own LangChain package, over a server on this machine."""
+"""Searches by a provider's model, over a server on this machine."""
 
 from __future__ import annotations
 

@@ -10,11 +10,13 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
+from mahtab_tui.llm import available
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.widgets.line_input import LineInput
 from tests.fake_claude import install_fake_claude
+from tests.services import serving
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story
 
@@ -23,10 +25,9 @@ MakeApp = Callable[..., MahtabApp]
 
 @pytest.fixture(autouse=True)
 def claude(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A `claude` that is there, an Ollama that is not, every package, no key."""
+    """A `claude` that is there, no server, every package, no key."""
     fake = install_fake_claude(tmp_path_factory.mktemp("bin"), "answers", answers=["Hi."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if "anthropic" in name else object())
 
 
@@ -77,7 +78,7 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         rows = {row.spec: row for row in picker(pilot).listing.rows}
         assert "pip install langchain-anthropic" in rows["anthropic:"].problem
         assert "OPENAI_API_KEY" in rows["openai:"].problem
-        assert "nobody answers at http://127.0.0.1:1" in rows["ollama:"].about
+        assert "no server answers on this machine" in rows["ollama:"].about
         await write(pilot, "anthropic")
         await pilot.press("enter")
         assert "pip install langchain-anthropic" in text(pilot, ".listing-said")
@@ -85,13 +86,25 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         assert app.session.model == "demo"
 
 
-async def test_an_ollama_without_models_is_not_said_to_be_silent(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.screens.models.ollama_models", list)
-    app = make_app()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot)
-        (ollama,) = [row for row in picker(pilot).listing.rows if row.spec.startswith("ollama:")]
-        assert ollama.about == "type a model's name after it"
+async def test_models_of_servers_on_this_machine_are_listed(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as llama, serving() as ollama:
+        monkeypatch.setattr(available, "_LIMIT", 30.0)
+        monkeypatch.setenv("LLAMACPP_HOST", llama.url)
+        monkeypatch.setenv("OLLAMA_HOST", ollama.url)
+        llama.documents = {"/v1/models": {"data": [{"id": "org/[b]x:8b"}, {"id": "\x1b[2Jx"}]}}
+        ollama.documents = {"/api/tags": {"models": []}}
+        app = make_app()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await opened(pilot)
+            listed = specs(pilot)
+            assert listed.index("llamacpp:org/[b]x:8b") + 1 == listed.index("anthropic:")
+            rows = {row.spec: row.about for row in picker(pilot).listing.rows}
+            assert rows["llamacpp:org/[b]x:8b"] == f"at {llama.url}"
+            assert rows["ollama:"] == "type a model's name after it", "it has none yet"
+            await write(pilot, "org/")
+            await pilot.press("enter")
+            await left(pilot)
+            assert app.session.model == "llamacpp:org/[b]x:8b"
 
 
 async def test_typing_filters_and_enter_takes_the_model(make_app: MakeApp) -> None:

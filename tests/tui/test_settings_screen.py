@@ -180,7 +180,6 @@ async def test_a_number_and_a_text_are_checked_before_they_are_taken(make_app: M
 
 
 async def test_a_model_is_picked(make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)

@@ -55,6 +55,7 @@ def loaded_after(code: str) -> set[str]:
         "mahtab_tui.agent",
         "mahtab_tui.agent.host",
         "mahtab_tui.llm.providers",
+        "mahtab_tui.llm.chat_client",
     ],
 )
 def test_importing_does_not_load_the_models_libraries(module: str) -> None:

@@ -10,18 +10,14 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.providers import check_model, full_name, get_llm
-from mahtab_tui.llm.remote import ChatRemote
+from mahtab_tui.llm.usage import is_priced, priced_as, window_of
 from mahtab_tui.settings.model import load_settings
 from tests.trust import trust_project
 
 SPECS = {"anthropic:claude-sonnet-4-5": "ANTHROPIC_API_KEY", "openai:gpt-4o": "OPENAI_API_KEY", "openrouter:a/b": "OPENROUTER_API_KEY"}
-PACKAGES = {
-    "anthropic:claude-sonnet-4-5": "langchain-anthropic",
-    "openai:gpt-4o": "langchain-openai",
-    "openrouter:a/b": "langchain-openrouter",
-    "ollama:llama3.2": "langchain-ollama",
-}
+LOCAL = ("llamacpp", "lmstudio", "vllm", "ollama")
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +52,7 @@ def test_the_provider_that_is_set_is_that_of_models_named_without(tmp_path: Path
     access = load_settings().model_access()
     check_model("gpt-4o", **access)
     llm = get_llm("gpt-4o", **access)
-    assert isinstance(llm, ChatRemote)
+    assert isinstance(llm, ChatService)
     assert (llm.provider, llm.model) == ("openai", "gpt-4o")
     with pytest.raises(ModelError, match="There is no model 'gpt-4o'"):
         get_llm("gpt-4o")
@@ -78,36 +74,41 @@ def test_a_key_may_stand_in_dotenv_and_does_not_get_into_the_environment(
     access = load_settings().model_access()
     check_model(spec, **access)
     llm = get_llm(spec, **access)
-    assert isinstance(llm, ChatRemote)
     assert key not in os.environ
-    assert "secret-of-ours" not in f"{llm!r} {llm} {llm.inner!r}"
+    assert "secret-of-ours" not in f"{llm!r} {llm} {getattr(llm, 'inner', '')!r} {getattr(llm, '_client', '')!r}"
 
 
-@pytest.mark.parametrize(("spec", "package"), PACKAGES.items())
-def test_a_missing_package_says_how_to_install_it(spec: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for key in SPECS.values():
-        monkeypatch.setenv(key, "x")
-    sentence = rf"pip install {package} genai-prices$"
-    module = package.replace("-", "_")
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ModelError, match=sentence):
+def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = "anthropic:claude-sonnet-4-5"
+    monkeypatch.setenv(SPECS[spec], "x")
+    monkeypatch.setitem(sys.modules, "langchain_anthropic", None)
+    with pytest.raises(ModelError, match=r"pip install langchain-anthropic$"):
         get_llm(spec)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == module else object())
-    with pytest.raises(ModelError, match=sentence):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r"pip install langchain-anthropic$"):
         check_model(spec)
 
 
 def test_a_service_of_ones_own_needs_no_key() -> None:
     check_model("openai:our-own", base_url="http://localhost:8000/v1")
     llm = get_llm("openai:our-own", base_url="http://localhost:8000/v1")
-    assert isinstance(llm, ChatRemote)
-    assert llm.priced_as == "http://localhost:8000/v1"
+    assert priced_as(llm) == "http://localhost:8000/v1"
+    assert is_priced(llm), "nobody is paid for what runs here"
+
+
+@pytest.mark.parametrize("provider", LOCAL)
+def test_a_server_on_this_machine_needs_no_key(provider: str) -> None:
+    name = "org/model:8b"
+    check_model(f"{provider}:{name}")
+    llm = get_llm(f"{provider}:{name}")
+    assert isinstance(llm, ChatService)
+    assert (llm.model, llm.priced_as, llm.key) == (name, "local", f"{provider.upper()}_API_KEY")
+    with pytest.raises(ModelError, match=rf"No {provider} server answers at http://127\.0\.0\.1:1\. Start it, or set {provider.upper()}_HOST"):
+        get_llm(provider)
 
 
 def test_how_much_a_model_reads_at_once_is_known_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in SPECS.values():
         monkeypatch.setenv(key, "x")
-    windows = {
-        spec: getattr(get_llm(spec), "window", None) for spec in ("anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai:our-own", "ollama:x")
-    }
-    assert windows == {"anthropic:claude-sonnet-4-5": 200_000, "openai:gpt-4o": 128_000, "openai:our-own": None, "ollama:x": 16_384}
+    specs = ("anthropic:claude-sonnet-4-5", "openai:gpt-4o", "openai:our-own", "ollama:x", "vllm:x")
+    assert [window_of(get_llm(spec)) for spec in specs] == [200_000, 128_000, None, 16_384, None]

@@ -11,11 +11,12 @@ from textual import work
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.available import ModelChoice, found_models, ollama_address, ollama_models, problem_of
+from mahtab_tui.llm.available import ModelChoice, found_models, problem_of, server_models
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 _NAME = 26
 """Columns of a model's name."""
+_NO_SERVER = "no server answers on this machine (llama.cpp, LM Studio, vLLM, Ollama)"
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
@@ -37,21 +38,24 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         threading.Thread(target=self._look, name="models", daemon=True).start()
 
     def _look(self) -> None:
-        """Find the models of this machine, then ask Ollama for its own; runs on a thread."""
+        """Find the models of this machine, then those of its servers; runs on a thread."""
         present = [(self._present, "chosen now")] if self._present else []
-        self.call_later(self._take_models, found_models([*present, *self._chosen], self._used, self._access), False)
-        self.call_later(self._take_models, ollama_models(), True)
+        self.call_later(self._take_models, found_models([*present, *self._chosen], self._used, self._access))
+        self.call_later(self._take_server_models, server_models())
 
-    def _take_models(self, models: Sequence[ModelChoice] | None, whole: bool) -> None:
-        """Take in what one place that knows models has answered. models: None if it did not answer. whole: whether it was the last place to ask."""
+    def _take_models(self, models: Sequence[ModelChoice]) -> None:
+        self._models += models
+        self.listing.count("asking servers on this machine…")
+        self.listing.fill()
+
+    def _take_server_models(self, models: Sequence[ModelChoice]) -> None:
+        """Add the models of servers, before the providers whose models must be typed."""
         known = {model.spec for model in self._models}
-        self._models += [model for model in models or () if model.spec not in known]
-        if models is None:
-            self._models = [
-                model._replace(about=f"{model.about}; nobody answers at {ollama_address()}") if model.spec == "ollama:" else model
-                for model in self._models
-            ]
-        self.listing.count("" if whole else "asking Ollama…")
+        index = next(index for index, model in enumerate(self._models) if model.is_provider)
+        self._models[index:index] = [model for model in models if model.spec not in known]
+        if not models:
+            self._models = [model._replace(about=f"{model.about}; {_NO_SERVER}") if model.spec == "ollama:" else model for model in self._models]
+        self.listing.count("")
         self.listing.fill()
 
     def rows(self, typed: str) -> Sequence[ModelChoice]:

@@ -1,0 +1,165 @@
+"""A LangChain chat model over `chat_client`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ConfigDict, PrivateAttr, SecretStr
+
+from mahtab_tui.llm.chat_client import AnswerEnd, ChatChunk, ChatClient, Dialect
+
+_ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
+_CHOICES = {"any": "required", True: "required"}
+"""LangChain's words for a choice of tools, where they differ from the protocol's."""
+_SEEING = re.compile(r"gpt-4o|gpt-4\.|gpt-4-turbo|gpt-[5-9]|o[1-9]")
+"""OpenAI's models that see pictures."""
+
+
+class ChatService(BaseChatModel):
+    """A model of a service. Its failures are sentences (`ModelError`). It does not retry. Several threads may use it."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    dialect: Dialect
+    address: str
+    model: str
+    provider: str
+    """The part of the name before the colon."""
+    priced_as: str
+    """Whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
+    timeout: float
+    """Seconds without a byte before the answer is abandoned."""
+    key: str = ""
+    """The variable that holds the key."""
+    secret: SecretStr = SecretStr("")
+    """The key."""
+    max_tokens: int | None = None
+    """Of one answer; None: the model's limit."""
+    num_ctx: int | None = None
+    """The context window that Ollama is asked for."""
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+    _client: ChatClient = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        secret = self.secret.get_secret_value()
+        self._client = ChatClient(self.dialect, self.address, self.model, key=secret, key_name=self.key, timeout=self.timeout)
+
+    @property
+    def _llm_type(self) -> str:
+        return self.provider
+
+    @property
+    def window(self) -> int | None:
+        """The context window in tokens, as the server says; None if unknown. May wait for the server for a moment."""
+        return self._client.facts().window if self.dialect == "compatible" else self.num_ctx
+
+    @property
+    def sees(self) -> bool | None:
+        """Whether it accepts pictures; None if unknown. May wait for the server for a moment."""
+        if self.dialect == "openai":
+            return True if _SEEING.match(self.model) else None
+        return self._client.facts().sees if self.dialect == "compatible" else None
+
+    def stop(self) -> None:
+        """End the running answers, and close their connections."""
+        self._client.stop()
+
+    def close(self) -> None:
+        """End the running answers, and close all connections."""
+        self._client.close()
+
+    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Runnable[Any, Any]:
+        """Offer tools."""
+        if tool_choice is not None:
+            kwargs["tool_choice"] = tool_choice
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def _stream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        fields = ("temperature", "top_p", "seed", "max_tokens", "num_ctx")
+        options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
+        if (choice := options.get("tool_choice")) is not None:
+            options["tool_choice"] = _tool_choice(choice)
+        yield ChatGenerationChunk(message=AIMessageChunk(content=""))  # a stopped answer has a chunk, too
+        for chunk in self._client.stream([_sent(message) for message in messages], **options):
+            yield ChatGenerationChunk(message=self._message(chunk))
+
+    def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))
+
+    def _message(self, chunk: ChatChunk) -> AIMessageChunk:
+        if chunk.end is not None:
+            return self._last_message(chunk.end)
+        return AIMessageChunk(
+            content=chunk.text,
+            additional_kwargs={"reasoning_content": chunk.reasoning} if chunk.reasoning else {},
+            tool_call_chunks=[tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=call.number) for call in chunk.calls],
+        )
+
+    def _last_message(self, end: AnswerEnd) -> AIMessageChunk:
+        metadata = {"model_name": end.model or self.model, "finish_reason": end.reason, "cost": end.cost}
+        message = AIMessageChunk(content="", response_metadata={name: value for name, value in metadata.items() if value is not None})
+        if end.reasoning_details:
+            message.additional_kwargs["reasoning_details"] = list(end.reasoning_details)
+        if (usage := end.usage) is not None:
+            message.usage_metadata = {
+                "input_tokens": usage.read,
+                "output_tokens": usage.written,
+                "total_tokens": usage.read + usage.written,
+                "input_token_details": {"cache_read": usage.from_cache},
+            }
+        return message
+
+
+def _tool_choice(choice: Any) -> Any:
+    """Return a choice of tools in the protocol's words; a tool may be named."""
+    choice = _CHOICES.get(choice, choice) if isinstance(choice, str | bool) else choice
+    if isinstance(choice, str) and choice not in ("auto", "none", "required"):
+        return {"type": "function", "function": {"name": choice}}
+    return choice
+
+
+def _sent(message: BaseMessage) -> dict[str, Any]:
+    """Return a message as the client takes it."""
+    told: dict[str, Any] = {"role": _ROLES.get(message.type, "user"), "content": _content(message)}
+    if isinstance(message, ToolMessage):
+        told["tool_call_id"] = message.tool_call_id
+    elif isinstance(message, AIMessage) and message.tool_calls:
+        told["tool_calls"] = [
+            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": json.dumps(call["args"])}}
+            for call in message.tool_calls
+        ]
+        # Services that let their model think between calls want its thoughts back, once.
+        thoughts = message.additional_kwargs
+        name = "reasoning_details" if thoughts.get("reasoning_details") else "reasoning_content"
+        if thoughts.get(name):
+            told[name] = thoughts[name]
+    return told
+
+
+def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
+    """Return a text, or blocks if there are pictures among them."""
+    blocks: list[dict[str, Any]] = []
+    for block in message.content if isinstance(message.content, list) else ():
+        if isinstance(block, str):
+            blocks.append({"type": "text", "text": block})
+        elif block.get("type") == "image" and "base64" in block:
+            url = f"data:{block.get('mime_type', 'image/png')};base64,{block['base64']}"
+            blocks.append({"type": "image_url", "image_url": {"url": url}})
+        elif block.get("type") in ("text", "image_url"):
+            blocks.append(block)
+    return blocks if any(block["type"] == "image_url" for block in blocks) else str(message.text)

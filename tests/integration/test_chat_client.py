@@ -1,0 +1,350 @@
+"""The client of chat models, without LangChain, over services that behave well and badly."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from mahtab_tui.llm import chat_client
+from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.chat_client import ChatChunk, ChatClient, Dialect, ServerFacts, TokenUsage
+from mahtab_tui.llm.chat_service import ChatService
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.sampling import with_sampling
+from mahtab_tui.llm.usage import window_of
+from tests.integration.asking import PATIENCE
+from tests.services import OLLAMA, OPENAI, OPENROUTER, Piece, Protocol, Reply, Service, _data, _delta, _line, serving
+
+QUESTION = [{"role": "user", "content": "hi"}]
+TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
+NOT_AN_ANSWER = "The service sent something that is not a model's answer."
+
+
+def client(service: Service, dialect: Dialect = "compatible", **more: Any) -> ChatClient:
+    address = service.url if dialect == "ollama" else f"{service.url}/v1"
+    return ChatClient(dialect, address, "m", **{"timeout": PATIENCE, **more})
+
+
+def answer(it: ChatClient, **options: Any) -> list[ChatChunk]:
+    """The chunks of an answer, without those that only show that time passes."""
+    return [chunk for chunk in it.stream(QUESTION, **options) if any(chunk)]
+
+
+def text(chunks: list[ChatChunk]) -> str:
+    return "".join(chunk.text for chunk in chunks)
+
+
+def calls(chunks: list[ChatChunk]) -> dict[int, tuple[str, str, str]]:
+    """Id, name and arguments of each call, joined."""
+    found: dict[int, tuple[str, str, str]] = {}
+    for piece in (call for chunk in chunks for call in chunk.calls):
+        number, name, arguments = found.get(piece.number, ("", "", ""))
+        found[piece.number] = (number + (piece.id or ""), name + (piece.name or ""), arguments + piece.arguments)
+    return found
+
+
+def delta(**fields: Any) -> bytes:
+    return _delta("m", **fields)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+def test_events_may_be_cut_anywhere_and_have_comments_and_several_lines(service: Service, end: bytes) -> None:
+    lines = [b": alive", b"", b"event: x", b'data: {"choices":', b'data:  [{"delta": {"content": "Gr\xc3\xbc\xc3\x9fe"}}]}', b"id: 7", b""]
+    whole = end.join([*lines, *b"".join(OPENAI.end).split(b"\n")])
+    service.replies = [OPENAI.sending([whole[at : at + 1] for at in range(len(whole))])]
+    assert text(answer(client(service))) == "Grüße"
+
+
+def test_thoughts_are_no_part_of_the_text(service: Service) -> None:
+    thoughts = [delta(reasoning_content="Let "), delta(reasoning="me ", reasoning_content=None), delta(content="So.")]
+    service.replies = [OPENAI.sending([*thoughts, *OPENAI.end])]
+    chunks = answer(client(service))
+    assert (text(chunks), "".join(chunk.reasoning for chunk in chunks)) == ("So.", "Let me ")
+    thinking = _line(message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False)
+    service.replies = [OLLAMA.sending([thinking, OLLAMA.words("So."), *OLLAMA.end])]
+    message = get_llm(OLLAMA.spec).invoke("hi")
+    assert (message.text, message.additional_kwargs) == ("So.", {"reasoning_content": "Let me "})
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [[{"index": 0, "id": "a", "function": {"name": "find", "arguments": '{"x"'}}], [{"index": 0, "function": {"arguments": ": 1}"}}]],
+        [[{"index": 0, "id": "a", "function": {"name": "find", "arguments": part}}] for part in ('{"x"', ": 1}")],
+        [[{"id": "a", "function": {"name": "find", "arguments": '{"x"'}}], [{"function": {"arguments": ": 1}"}}]],
+        [[{"id": "a", "function": {"name": "find", "arguments": {"x": 1}}}]],
+    ],
+    ids=["as OpenAI", "all repeated", "not numbered", "not in pieces"],
+)
+def test_calls_of_tools_are_joined_however_they_are_cut(service: Service, deltas: list[list[dict[str, Any]]]) -> None:
+    service.replies = [OPENAI.sending([*(delta(tool_calls=each) for each in deltas), *OPENAI.end])]
+    assert calls(answer(client(service), tools=[TOOL])) == {0: ("a", "find", '{"x": 1}')}
+
+
+def test_calls_that_all_have_the_number_0_stay_apart(service: Service) -> None:
+    both = [delta(tool_calls=[{"index": 0, "id": name, "function": {"name": "find", "arguments": "{}"}}]) for name in "ab"]
+    service.replies = [OPENAI.sending([*both, *OPENAI.end])]
+    assert calls(answer(client(service), tools=[TOOL])) == {0: ("a", "find", "{}"), 1: ("b", "find", "{}")}
+
+
+def test_thoughts_go_back_with_the_calls_that_they_led_to(service: Service) -> None:
+    pieces = [
+        {"type": "reasoning.text", "index": 0, "text": "Let ", "id": "rs_1"},
+        {"type": "reasoning.text", "index": 0, "text": "me", "signature": "s"},
+    ]
+    call = [{"index": 0, "id": "a", "function": {"name": "find", "arguments": "{}"}}]
+    begin = [delta(reasoning=piece["text"], reasoning_details=[piece]) for piece in pieces]
+    service.replies = [OPENROUTER.sending([*begin, delta(tool_calls=call), *OPENROUTER.end]), OPENROUTER.reply("Done.")]
+    llm = get_llm(OPENROUTER.spec)
+    first = llm.invoke("hi", tools=[TOOL])
+    assert isinstance(first, AIMessage)
+    llm.invoke([HumanMessage("hi"), first, ToolMessage("it", tool_call_id="a")])
+    assert service.asked[1]["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}],
+            "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Let me", "signature": "s"}],
+        },
+        {"role": "tool", "content": "it", "tool_call_id": "a"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ([{"usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5}}}], (9, 2, 5)),
+        ([{"usage": {"prompt_tokens": 9, "completion_tokens": written}} for written in (1, 2, 3)], (9, 3, 0)),
+        ([{"usage": {"prompt_tokens": 9, "completion_tokens": 2}, "timings": {"cache_n": 7}}], (9, 2, 7)),
+        ([{"usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 99}}}], (9, 2, 9)),
+        ([{"usage": {"prompt_tokens": -9, "completion_tokens": "2"}}], None),
+        ([{"usage": [1]}], None),
+    ],
+    ids=["cached", "counted again and again", "llama.cpp", "too many", "no numbers", "nothing"],
+)
+def test_what_was_used_is_counted_once(service: Service, last: list[dict[str, Any]], expected: tuple[int, int, int] | None) -> None:
+    counts = [_data("m", choices=[], **each) for each in last]
+    service.replies = [OPENAI.sending([OPENAI.words("So."), counts[0], delta(reason="stop"), *counts[1:], b"data: [DONE]\n\n"])]
+    end = answer(client(service))[-1].end
+    assert end is not None
+    assert end.usage == (None if expected is None else TokenUsage(*expected))
+    assert (end.model, end.reason) == ("m", "stop")
+
+
+def test_options_of_a_call_are_sent(service: Service) -> None:
+    options = {"temperature": 0.7, "top_p": 0.9, "seed": 1, "stop": ["x"]}
+    service.replies = [OPENAI.reply("So.")]
+    answer(client(service), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
+    sent = service.asked[0]
+    assert {name: sent[name] for name in options} == options
+    assert (sent["max_tokens"], sent["tools"], sent["tool_choice"], sent["stream"]) == (5, [TOOL], "none", True)
+    service.replies = [OLLAMA.reply("So.")]
+    answer(client(service, "ollama"), **options, max_tokens=5, tools=[TOOL], tool_choice="none")
+    assert service.asked[1]["options"] == {**options, "num_predict": 5}
+    assert "tools" not in service.asked[1]
+    answer(client(service, "ollama"), tools=[TOOL])
+    assert service.asked[2]["tools"] == [TOOL]
+
+
+def test_sampling_is_chosen_by_fields_and_by_each_call(service: Service, protocol: Protocol) -> None:
+    if protocol.spec.startswith("anthropic"):
+        pytest.skip("LangChain's package")
+    service.replies = [protocol.reply("So.")]
+    llm = with_sampling(get_llm(protocol.spec), protocol.spec, {"temperature": 0.25, "seed": 3})
+    llm.invoke("hi", temperature=0.5, tool_choice="any", tools=[TOOL])
+    sent = service.asked[0].get("options", service.asked[0])
+    assert (sent["temperature"], sent["seed"], "top_p" in sent) == (0.5, 3, False)
+    assert protocol is OLLAMA or service.asked[0]["tool_choice"] == "required"
+
+
+def test_connections_are_used_again_unless_they_were_closed(service: Service) -> None:
+    service.replies = [OPENAI.reply("So.")]
+    it = client(service)
+    assert [text(answer(it)) for _ in range(3)] == ["So."] * 3
+    assert len(service.connections) == 1
+    ((connection, _),) = it._service._idle
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    assert text(answer(it)) == "So."
+    assert len(service.connections) == 2
+    service.replies = [OPENAI.sending([OPENAI.words("Half")])]
+    with pytest.raises(ModelError, match="broke off"):
+        answer(it)
+    assert not it._service._idle
+
+
+@pytest.mark.parametrize("when", ["before the answer", "within the answer"])
+def test_a_stop_from_another_thread_ends_the_stream_and_the_connection(service: Service, when: str) -> None:
+    llm = get_llm(OPENAI.spec, timeout=600)
+    assert isinstance(llm, Stoppable)
+    arrived = threading.Event()
+
+    def stop() -> None:
+        arrived.wait(PATIENCE)
+        llm.stop()
+
+    begin: list[Piece] = [] if when.startswith("before") else [OPENAI.words("Well")]
+    service.replies = [Reply([*begin, stop, service.stall], headers={"content-type": OPENAI.content})]
+    words = []
+    for chunk in llm.stream("hi"):
+        words.append(str(chunk.text))
+        if words[-1] or not begin:
+            arrived.set()
+    assert "".join(words) == ("Well" if begin else "")
+    assert service.left.wait(PATIENCE)
+    service.replies = [OPENAI.reply("So.")]
+    assert llm.invoke("hi").text == "So.", "it can be used again"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that accepts connections, or lets them wait, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+
+
+def test_a_server_that_never_answers_is_given_up(silent: str) -> None:
+    with pytest.raises(ModelError, match=r"^The model has not responded for 0\.3 s, so the answer was abandoned\.$"):
+        answer(ChatClient("compatible", silent, "m", timeout=0.3))
+
+
+def test_a_server_that_never_answers_can_be_left(silent: str) -> None:
+    it = ChatClient("compatible", silent, "m", timeout=600)
+    stream = it.stream(QUESTION)
+    assert next(stream) == ChatChunk(), "a sign that time passes"
+    threading.Thread(target=it.stop).start()
+    assert not [chunk for chunk in stream if any(chunk)]
+
+
+def test_gigantic_lines_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_client, "_LONGEST_LINE", 200_000)
+    for pieces in ([b"x" * 50_000] * 9, [b"data: " + b"x" * 50_000 + b"\n"] * 9):
+        service.replies = [Reply([*pieces, service.stall], headers={"content-type": OPENAI.content})]
+        with pytest.raises(ModelError, match=NOT_AN_ANSWER):
+            answer(client(service))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"choices": [7]},
+        {"choices": [{"delta": "x"}]},
+        {"choices": [{"delta": {"tool_calls": [7]}}]},
+        {"choices": [{"delta": {"tool_calls": [{"function": 7}]}}]},
+    ],
+)
+def test_an_answer_of_another_form_is_one_sentence(service: Service, event: Any) -> None:
+    service.replies = [OPENAI.sending([_data("m", **event)])]
+    with pytest.raises(ModelError, match=NOT_AN_ANSWER):
+        answer(client(service))
+
+
+def test_a_service_that_does_not_stream_answers_too(service: Service) -> None:
+    whole = {
+        "model": "m",
+        "choices": [{"message": {"content": "So."}, "finish_reason": "length"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+    }
+    service.replies = [Reply([json.dumps(whole).encode()], headers={"content-type": "application/json; charset=utf-8"})]
+    chunks = answer(client(service))
+    assert text(chunks) == "So."
+    assert chunks[-1].end is not None
+    assert (chunks[-1].end.reason, chunks[-1].end.usage) == ("length", TokenUsage(1, 2, 0))
+    service.replies = [Reply([b'{"error": {"message": "No.", "code": 429}}'], headers={"content-type": "application/json"})]
+    with pytest.raises(ModelError, match=r"^The service's limit is reached: No\.$"):
+        answer(client(service))
+
+
+def test_a_redirect_is_not_followed_with_the_key(service: Service) -> None:
+    with serving() as other:
+        service.replies = [Reply([], 307, {"location": f"{other.url}/v1/chat/completions"})]
+        with pytest.raises(ModelError, match=rf"points to another address, which is not followed: {other.url}"):
+            answer(client(service, key="sk-secret"))
+        assert not other.headers
+
+
+def test_a_key_that_cannot_be_sent_is_not_told(service: Service) -> None:
+    for key in ("sk-secret\n", "sk-sécret"):
+        with pytest.raises(ModelError, match=r"^The key has characters that no key has\. Check A_KEY\.$"):
+            answer(client(service, key=key, key_name="A_KEY"))
+    assert not service.asked
+
+
+def test_a_key_in_a_services_own_words_is_masked(service: Service) -> None:
+    service.replies = [Reply([b'{"error": {"message": "sk-abcdefghijkl is wrong"}}'], 401)]
+    with pytest.raises(ModelError, match=r"^The key was not accepted: •+ is wrong\. Check A_KEY\.$"):
+        answer(client(service, key="sk-abcdefghijkl", key_name="A_KEY"))
+
+
+def test_a_proxy_of_the_environment_is_used_except_for_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "inside.invalid")
+    with serving() as proxy:
+        address = proxy.url.replace("//", "//me:p%40ss@")
+        monkeypatch.setenv("http_proxy", address)
+        monkeypatch.setenv("https_proxy", address)
+        proxy.replies = service.replies = [OPENAI.reply("So.")]
+        assert text(answer(ChatClient("compatible", "http://outside.invalid/v1?v=2", "m"))) == "So."
+        assert proxy.paths == ["http://outside.invalid/v1/chat/completions?v=2"]
+        assert proxy.headers[0]["proxy-authorization"] == "Basic bWU6cEBzcw=="
+        with pytest.raises(ModelError, match=r"cannot be reached: Tunnel connection failed: 403"):
+            answer(ChatClient("openai", "https://outside.invalid/v1", "m", key="sk-secret"))
+        assert proxy.asked[1] == {"connect": "outside.invalid:443"}
+        assert "sk-secret" not in str(proxy.headers)
+        assert text(answer(client(service))) == "So."
+        with pytest.raises(ModelError, match=r"cannot be reached: .*http://inside\.invalid"):
+            answer(ChatClient("compatible", "http://inside.invalid/v1", "m"))
+        assert len(proxy.asked) == 2
+    monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
+    with pytest.raises(ModelError, match=r"a proxy of the kind socks5:// is not supported"):
+        answer(ChatClient("compatible", "http://outside.invalid/v1", "m"))
+
+
+@pytest.mark.parametrize(
+    ("documents", "facts"),
+    [
+        ({"/v1/models": {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]}}, ServerFacts(4096)),
+        ({"/v1/models": {"data": [{"id": "another", "meta": {"n_ctx": 8192}}]}}, ServerFacts(8192)),
+        (
+            {"/props": {"default_generation_settings": {"n_ctx": 2048}, "modalities": {"vision": True}}, "/v1/models": b"no"},
+            ServerFacts(2048, True),
+        ),
+        ({"/api/v0/models": {"data": [{"id": "m", "type": "llm", "max_context_length": 99, "loaded_context_length": 9}]}}, ServerFacts(9, False)),
+        ({"/v1/models": {"data": [{"id": "x", "max_model_len": 1}, {"id": "y", "max_model_len": 2}]}}, ServerFacts()),
+        ({"/v1/models": b"[" * 100_000, "/props": [7], "/api/v0/models": {"data": 7}}, ServerFacts()),
+        ({}, ServerFacts()),
+    ],
+    ids=["vLLM", "llama.cpp's list", "llama.cpp", "LM Studio", "unknown name", "garbage", "nothing"],
+)
+def test_a_server_says_how_much_its_model_reads_and_whether_it_sees(service: Service, documents: dict[str, Any], facts: ServerFacts) -> None:
+    service.documents = documents
+    it = client(service)
+    assert it.facts() == facts
+    service.documents = {}
+    assert it.facts() == facts, "it is asked once"
+
+
+def test_a_server_that_does_not_answer_yet_is_asked_again_later(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_client, "_ASKING", 0.1)
+    service.documents = {"/v1/models": service.stall}
+    llm = get_llm("llamacpp:m")
+    assert (window_of(llm), llm.profile) == (None, None)
+    service.documents = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 8192}}]}}
+    assert window_of(llm) is None
+    later = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert window_of(llm) == 8192
+
+
+def test_a_copy_of_a_model_asks_as_the_model_does(service: Service) -> None:
+    make: Callable[..., ChatService] = ChatService
+    llm = get_llm(OPENAI.spec)
+    fresh = make(**{name: getattr(llm, name) for name in ChatService.model_fields})
+    service.replies = [OPENAI.reply("So.")]
+    assert fresh.invoke("hi").text == "So."
+    assert service.headers[0]["authorization"] == "Bearer no-secret"
