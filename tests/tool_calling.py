@@ -41,6 +41,8 @@ class Caller(BaseChatModel):
     asked: list[list[BaseMessage]] = Field(default_factory=list)
     tools: list[list[str]] = Field(default_factory=list)
     """Of each call: the names of the tools that it was given."""
+    forbidden: list[bool] = Field(default_factory=list)
+    """Of each call: whether no tool may be called."""
     before: Callable[[int], object] = lambda number: None
     """Called with the number of each answer before it is given."""
 
@@ -54,6 +56,7 @@ class Caller(BaseChatModel):
     def _stream(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         self.asked.append(messages)
         self.tools.append(kwargs.get("tools", []))
+        self.forbidden.append(kwargs.get("tool_choice") == "none")
         self.before(len(self.asked))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.agent.fitting import with_short_outputs
 from mahtab_tui.agent.host import KeptMessage
+from mahtab_tui.agent.tool_messages import ToolCall, call_message
 from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, answer_entry, cell_entry, place_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
@@ -18,7 +19,6 @@ _ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool|note
 _OF = re.compile(r" (cell|call|place)=\"([\d.]+)\"")
 _NUMBERED = {"cell": cell_entry, "place": place_entry}
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
-_VARIABLE_LINES = re.compile(r"(?<=^<variables>\n).*?(?=\n</variables>$)", re.DOTALL | re.MULTILINE)
 _ATTACHMENT = re.compile(r"<user-attachment((?: [\w-]+=\"[^\"]*\")*)>.*?</user-attachment>", re.DOTALL)
 _OF_VARIABLE = re.compile(r" label=\"\$(\w+)\"")
 _OF_CELLS = re.compile(r" label=\"@cell:([0-9]+)(?:-([0-9]+))?")
@@ -32,8 +32,8 @@ class Conversation:
     def __init__(self, history: Iterable[KeptMessage] = ()) -> None:
         self._messages = [said if said.role == "user" else said._replace(role="assistant") for said in history if said.text]
 
-    def ask(self, turn: int, question: str, context: str) -> None:
-        self._messages.append(KeptMessage("user", question, turn, context=context))
+    def ask(self, turn: int, question: str, context: str, variables: Mapping[str, str] | None = None) -> None:
+        self._messages.append(KeptMessage("user", question, turn, context=context, variables=variables or {}))
 
     def precede(self, text: str) -> None:
         """Put a text before the context of the last question."""
@@ -42,10 +42,19 @@ class Conversation:
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
         """Add what followed a question: answers, each followed by the results of its code and tool calls."""
-        step = -1
+        step: int | None = None
         for message in messages:
-            step += message.type == "ai"
-            self._messages.append(KeptMessage("assistant" if message.type == "ai" else "results", str(message.text), turn, step))
+            if isinstance(message, AIMessage):
+                step = step_of(message)
+                calls = [ToolCall(id=str(c["id"]), name=c["name"], arguments=c["args"], problem="") for c in message.tool_calls]
+                self._messages.append(KeptMessage("assistant", str(message.text), turn, step, calls=calls))
+            else:
+                call = message.tool_call_id if isinstance(message, ToolMessage) else ""
+                self._messages.append(KeptMessage("results", str(message.text), turn, step, call=call))
+
+    def variables(self, start: int = 0) -> list[str]:
+        """Return what the model is told of variables in the questions from an index on."""
+        return [text for message in self._messages[start:] for text in message.variables.values()]
 
     def questions(self, left_out: LeftOut) -> list[int]:
         """Return the indices of the questions that were not replaced."""
@@ -69,23 +78,43 @@ class Conversation:
         start, end: range of messages. short: outputs are shortened in messages before this index.
         """
         messages: list[AnyMessage] = []
+        # A service refuses a call without a result, and a result without its call.
+        answered = {(message.turn, message.step, message.call) for message in self._messages}
+        made: set[tuple[int | None, int | None, str]] = set()
         for place, remembered in enumerate(self._messages[start:end], start):
             text = _rest(remembered, left_out)
-            if not text:
-                continue
             if place < short:
                 text = with_short_outputs(text)
-            kind = AIMessage if remembered.role == "assistant" else HumanMessage
-            if messages and isinstance(messages[-1], kind):
-                text = f"{messages.pop().text}\n\n{text}"
-            messages.append(kind(text))
+            replaced = bool(remembered.calls) and left_out.replaced(answer_entry(remembered.turn, remembered.step))
+            of = remembered.turn, remembered.step
+            calls = [] if replaced else [call for call in remembered.calls if (*of, call["id"]) in answered]
+            if calls:
+                messages.append(call_message(text, calls))
+                made.update((*of, call["id"]) for call in calls)
+            elif (*of, remembered.call) in made:
+                messages.append(ToolMessage(text or prompts.TAKEN_OUT, tool_call_id=remembered.call))
+            elif text:
+                kind = AIMessage if remembered.role == "assistant" else HumanMessage
+                if messages and type(messages[-1]) is kind and not getattr(messages[-1], "tool_calls", None):
+                    text = f"{messages.pop().text}\n\n{text}"
+                messages.append(kind(text))
         return messages
+
+
+def step_id(turn: int, step: int) -> str:
+    """Return the id of the message of an answer."""
+    return f"{turn}.{step}"
+
+
+def step_of(message: AIMessage) -> int:
+    """Return the number of an answer in its turn, from the message's id."""
+    return int((message.id or "0.0").rpartition(".")[2])
 
 
 def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     """Return what the model is told of a message; empty if it is told nothing."""
     if not left_out:
-        return prompts.user_turn(message.context, message.text) if message.role == "user" else message.text
+        return prompts.user_turn(message.context, message.variables, message.text) if message.role == "user" else message.text
     if message.role == "user":
         return _rest_of_question(message, left_out)
     if left_out.replaced(answer_entry(message.turn, message.step)):
@@ -97,11 +126,13 @@ def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
     """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub("", _without_cells(_without_private(message.context, left_out), left_out)).strip()
+    private = left_out.private
+    variables = {name: f"{name}: private" if name in private else text for name, text in message.variables.items()}
     if left_out.replaced(entry):
-        return prompts.render_context([], "".join(found[0] for found in _ELEMENT.finditer(context)).strip())
+        return prompts.render_context("".join(found[0] for found in _ELEMENT.finditer(context)).strip())
     if entry in left_out:
-        return prompts.user_turn(_ATTACHMENTS.sub("", context).strip(), prompts.TAKEN_OUT)
-    return prompts.user_turn(context, message.text)
+        return prompts.user_turn(_ATTACHMENTS.sub("", context).strip(), variables, prompts.TAKEN_OUT)
+    return prompts.user_turn(context, variables, message.text)
 
 
 def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:
@@ -156,11 +187,6 @@ def _without_private(context: str, left_out: LeftOut) -> str:
         private = (variable and variable[1] in left_out.private) or any(left_out.held_back(cell_entry(number)) for number in numbers)
         return prompts.PRIVATE_ATTACHMENT if private else found[0]
 
-    def line(written: str) -> str:
-        name = written.partition(":")[0]
-        return f"{name}: private" if name in left_out.private else written
-
-    context = _VARIABLE_LINES.sub(lambda found: "\n".join(map(line, found[0].split("\n"))), context)
     return _ATTACHMENT.sub(attachment, context)
 
 

@@ -19,7 +19,8 @@ SHORT = 600
 """Characters of a shortened output."""
 OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
 """A cell's output or a tool's result. It cannot contain its own end tag, because it is defused."""
-_TAG = re.compile(r"^<(/?)(earlier-conversation|variables|attachments)>$", re.MULTILINE)
+_SECTIONS = ("instructions", "skills", "loaded-skills", "mcp-servers", "earlier-conversation", "attachments")
+_TAG = re.compile(rf"^<(/?)({'|'.join(_SECTIONS)})>$", re.MULTILINE)
 """Begins or ends one of the sections that precede a question. Texts from outside hold none, because they are defused."""
 
 
@@ -54,11 +55,11 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
 
 
 def sizes_of(messages: Sequence[AnyMessage], pictures: Mapping[str, EncodedPicture], room: int) -> dict[str, int]:
-    """Return tokens by kind: ``earlier-conversation`` (the summary), ``variables``, ``attachments``, ``outputs``, ``words`` and ``pictures``.
+    """Return tokens by kind: sections by name (``earlier-conversation`` is the summary), ``outputs``, ``words`` and ``pictures``.
 
     room: tokens that the model may read; pictures beyond it are not sent.
     """
-    texts: dict[str, list[str]] = {name: [] for name in ("earlier-conversation", "variables", "attachments", "outputs", "words")}
+    texts: dict[str, list[str]] = {name: [] for name in (*_SECTIONS, "outputs", "words")}
     for message in messages:
         text = str(message.text)
         if message.type == "human":

@@ -4,14 +4,17 @@ START -> generate -> [calls tools?] yes -> tools -+
             ^              | no                    |
             |              +------ extract_code <--+
             |                           |
-            |           [code?] no -> [called tools?] no -> END
-            |              | yes         | yes
-            +--------------|-------------+
+            +- [tool results, figures that nobody computed, failed code again?] yes
+            |                           | no
+            |            [code that ran before?] yes -> close
+            |                           | no
+            |                      [new code?] no -> END
+            |                           | yes
             |           approve (block by block) -> execute -> [blocks left?] yes -> approve
             |                                        | no
             |                     [a check of its own?] yes -> reflect -> [complete, or turns used up?] yes -> close -> END
             |                                        | no                         | no
-            +-------------------------------------- judge                         |
+            +-------------------------------------- instruct                      |
             +---------------------------------------------------------------------+
 """
 
@@ -41,24 +44,24 @@ if TYPE_CHECKING:
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
-def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> ReplGraph:
+def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode, *, output_answers: bool = False) -> ReplGraph:
     def after_blocks(state: AgentState) -> str:
-        return after_execute(state, max_turns, reflection)
+        return after_execute(state, max_turns, reflection, output_answers)
 
     def after_check(state: AgentState) -> str:
         return should_continue(state, max_turns)
 
     graph = StateGraph(AgentState)
-    for name in ("generate", "tools", "extract_code", "approve", "execute", "reflect", "judge", "close"):
+    for name in ("generate", "tools", "extract_code", "approve", "execute", "reflect", "instruct", "close"):
         graph.add_node(name, getattr(nodes, name))
     graph.add_edge(START, "generate")
     graph.add_conditional_edges("generate", after_generate, {"tools": "tools", "extract_code": "extract_code"})
     graph.add_edge("tools", "extract_code")
-    graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "generate": "generate", "end": END})
+    graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "generate": "generate", "close": "close", "end": END})
     graph.add_edge("approve", "execute")
-    after: dict[Hashable, str] = {**{name: name for name in ("approve", "reflect", "judge", "generate", "close")}, "end": END}
+    after: dict[Hashable, str] = {**{name: name for name in ("approve", "reflect", "instruct", "generate", "close")}, "end": END}
     graph.add_conditional_edges("execute", after_blocks, after)
-    graph.add_edge("judge", "generate")
+    graph.add_edge("instruct", "generate")
     graph.add_conditional_edges("reflect", after_check, {"generate": "generate", "close": "close", "end": END})
     graph.add_edge("close", END)
     return graph.compile(checkpointer=InMemorySaver())
@@ -72,10 +75,12 @@ def create_repl_graph(
     reflection: ReflectionMode = "never",
     reflection_llm: BaseChatModel | None = None,
     tools: Toolset | None = None,
+    output_answers: bool = False,
 ) -> ReplGraph:
     """Make a graph that answers questions with a model in a session; `run_graph` runs it.
 
     max_turns: how many answers with code one question may have. reflection: when a separate call checks the results for completeness;
-    otherwise the next answer does. tools: for models that call tools.
+    otherwise the next answer tells them. tools: for models that call tools. output_answers: a short output of one block ends the question.
     """
-    return build_graph(Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools), max_turns, reflection)
+    nodes = Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools)
+    return build_graph(nodes, max_turns, reflection, output_answers=output_answers)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import LeftOut
@@ -12,6 +14,9 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Approval, Usage
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.tool_messages import ToolCall
 
 
 class ApprovalRequest(NamedTuple):
@@ -42,6 +47,8 @@ class Execution(NamedTuple):
     """Whether `output` lacks text that was overwritten."""
     undone: str | None = None
     """Why the user undid its changes, which may be empty; None if they did not."""
+    variables: str = ""
+    """Describes the variables that it made or changed."""
 
 
 class KeptMessage(NamedTuple):
@@ -56,6 +63,12 @@ class KeptMessage(NamedTuple):
     """Of an answer, and of the results of its code: its number within the turn."""
     context: str = ""
     """The sections that precede a question."""
+    variables: Mapping[str, str] = MappingProxyType({})
+    """Of a question: a text for each variable."""
+    calls: Sequence[ToolCall] = ()
+    """Of an answer: its tool calls, as the model made them."""
+    call: str = ""
+    """Of the result of a tool call: the call's id."""
 
 
 class ConversationSummary(NamedTuple):
@@ -64,6 +77,15 @@ class ConversationSummary(NamedTuple):
     turn: int | None
     """Number of the last question that it covers."""
     text: str
+
+
+class QuestionContext(NamedTuple):
+    """What precedes a question."""
+
+    sections: str
+    """What happened since the model last spoke, and attachments."""
+    variables: Mapping[str, str]
+    """A text for each variable."""
 
 
 class AgentHost(Protocol):
@@ -101,8 +123,14 @@ class AgentHost(Protocol):
         If the user stops the turn there, `cancelled` is set.
         """
 
-    def context(self, turn: int) -> str:
-        """Return the context of a question: variables, what happened since the model last spoke, attachments."""
+    def context(self, turn: int, question: str, known: str) -> QuestionContext:
+        """Return the context of a question.
+
+        known: the conversation so far; variables whose description stands in it are not described again.
+        """
+
+    def mentions_data(self, question: str) -> bool:
+        """Tell whether a question is about a variable, as far as its words tell."""
 
     def surroundings(self) -> str:
         """Describe where and when code runs (see `prompts.render_surroundings`)."""

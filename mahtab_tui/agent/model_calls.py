@@ -14,6 +14,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.tool_messages import ToolCall, gathered
+from mahtab_tui.bus.parser import without_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
@@ -184,7 +185,7 @@ class _AnswerReader:
         usage = told_usage(self._llm, self._usage, self._metadata)
         if usage is None and self._sent and ((said and (stopped or failure)) or is_priced(self._llm)):
             usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said, pictures_in(self._messages))
-        text = said if stopped or failure else str(self._metadata.get("final_text") or said)
+        text = without_copied_tags(said if stopped or failure else str(self._metadata.get("final_text") or said))
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
         return ModelAnswer(
             encodable(text),

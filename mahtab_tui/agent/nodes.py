@@ -5,16 +5,19 @@ What the user shall see goes into the graph's custom stream, in order: tokens as
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.fitting import fit, size
+from mahtab_tui.agent.conversation import step_id
+from mahtab_tui.agent.fitting import OUTPUT, fit, size
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
@@ -22,13 +25,15 @@ from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.routes import is_complete
 from mahtab_tui.agent.seeing import picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
-from mahtab_tui.agent.tool_messages import binding, in_words
+from mahtab_tui.agent.tool_messages import binding, call_message, in_words
 from mahtab_tui.agent.tool_runs import CALLS, ToolOutcome, kept, run_call
+from mahtab_tui.agent.written_calls import written_calls
 from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.figures import FigureSource, figures_of, find_figures
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.records import Agent, AssistantTool, Notice
+from mahtab_tui.bus.records import Agent, AnswerFigure, AssistantTool, Notice
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
@@ -41,6 +46,10 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 Update = dict[str, Any]
+
+_CHANCE = 0.7
+"""The temperature of an answer that would otherwise be the same again."""
+_CELL = re.compile(r' cell="([0-9]+)"')
 
 
 class Nodes:
@@ -62,7 +71,10 @@ class Nodes:
         self._max_turns = max_turns
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        return self._answer(state, state["messages"], writer, self._options(state))
+        """Ask the model. An answer that repeated itself is asked for with some chance."""
+        takes_temperature = "temperature" in type(self.llm).model_fields
+        chance = {"temperature": _CHANCE} if state["repeated"] and takes_temperature else {}
+        return self._answer(state, state["messages"], writer, self._options(state) | chance)
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
         """Run the answer's tool calls one after the other; each result becomes a message for the model."""
@@ -94,17 +106,42 @@ class Nodes:
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """Get a last answer, which tells the user the results; code in it is shown but does not run."""
-        prompt = prompts.CLOSING
-        if not is_complete(state):
+        prompt = prompts.closing(state["original_prompt"])
+        if state["turn_count"] >= self._max_turns and not is_complete(state):
             self._say(writer, "max-turns", state, state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
-        return self._answer(state, _with_last(state["messages"], prompt), writer, {}) | {"code_blocks": []}
+        return self._answer(state, _with_last(state["messages"], prompt), writer, self._options(state, closing=True)) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
-        """Extract the answer's code. Code of a stopped or failed answer does not run."""
-        given_up = state["stopped"] or state["failure"]
-        blocks = [] if given_up else list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
-        return {"code_blocks": blocks, "block": 0, "turn_count": state["turn_count"] + bool(blocks)}
+        """Extract the answer's code. Code of a stopped or failed answer does not run, nor code that has run before for this question.
+
+        Words with figures that nobody computed are sent back once.
+        """
+        update: Update = {"code_blocks": [], "block": 0, "next": "end"}
+        if state["stopped"] or state["failure"]:
+            return update
+        blocks = list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
+        if not blocks:
+            return update | ({"next": "generate"} if state["tool_calls"] else self._send_back(state))
+        update["turn_count"] = state["turn_count"] + 1
+        earlier = {normalized(result["code"]): result for result in state["execution_results"] if result["cell"] is not None}
+        new = [block for block in blocks if normalized(block) not in earlier]
+        if new:
+            return update | {"code_blocks": new, "next": "approve"}
+        failed = any(earlier[normalized(block)]["is_error"] for block in blocks)
+        again = failed and not state["repeated"] and update["turn_count"] < self._max_turns
+        instead = prompts.write_other_code(state["original_prompt"]) if again else prompts.REPEATED
+        # Without the repetition, which a model that sees it repeats once more.
+        update["messages"] = _with_last(state["messages"][:-1], instead)
+        return update | {"repeated": True, "next": "generate" if again else "close"}
+
+    def _send_back(self, state: AgentState) -> Update:
+        """Ask the model to compute the figures that it has stated without computing them, once for a question about data."""
+        missing = [figure.text for figure in state["figures"] if not figure.found]
+        if state["sent_back"] or not missing or not (state["execution_results"] or self._session.mentions_data(state["original_prompt"])):
+            return {}
+        text = prompts.compute(missing, printed=bool(state["execution_results"]))
+        return {"sent_back": True, "messages": [*state["messages"], HumanMessage(text)], "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""
@@ -136,9 +173,12 @@ class Nodes:
             update["messages"] = [*state["messages"], HumanMessage(text)]
         return update
 
-    def judge(self, state: AgentState) -> Update:
-        """Ask the next answer to judge the results: words end the turn, code continues it."""
-        return {"messages": _with_last(state["messages"], prompts.JUDGING)}
+    def instruct(self, state: AgentState) -> Update:
+        """Tell the model what to do with the results: correct what failed, or answer from what was printed."""
+        results = results_of_step(state)
+        failed = any(result["is_error"] for result in results)
+        printed = any(result["output"].strip() for result in results)
+        return {"messages": _with_last(state["messages"], prompts.next_step(state["original_prompt"], failed=failed, printed=printed))}
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as complete."""
@@ -164,11 +204,20 @@ class Nodes:
         llm = self.reflection_llm or self.llm
         return llm.checker if isinstance(llm, SelfChecking) else llm
 
-    def _options(self, state: AgentState) -> dict[str, Any]:
+    @property
+    def offers_tools(self) -> bool:
+        """Whether the model is offered tools as tools."""
+        return bool(self._binding())
+
+    def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
         """Return the arguments that offer tools to the model; empty if it gets none."""
-        if self._tools is None or self._text_only is self.llm or state["tool_count"] >= CALLS:
+        if self._tools is None or self._text_only is self.llm:
             return {}
-        return binding(self.llm, self._tools.structured)
+        return binding(self.llm, self._tools.structured, forbidden=forbidden)
+
+    def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
+        """Return the arguments of the next call. Tools stay when they may no longer be called: a prompt begins with them."""
+        return self._binding(forbidden=closing or state["tool_count"] >= CALLS)
 
     def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Update:
         step = state["step"] + 1
@@ -178,11 +227,18 @@ class Nodes:
             _notice(writer, "The answer was cut off: it reached the model's token limit.", "warning")
         if answer.ended and not answer.text.strip() and not answer.calls:
             _notice(writer, "The model gave an empty answer.", "warning")
+        text, calls, message = answer.text, list(answer.calls), answer.message
+        if self._tools is not None and not calls and answer.ended:
+            text, calls = written_calls(text, self._tools.tools)
+            if calls:
+                message = call_message(text, calls)
+        message = message or AIMessage(_remembered(answer))
         return {
-            "messages": [*messages, answer.message or AIMessage(_remembered(answer))],
-            "tool_calls": list(answer.calls),
+            "messages": [*messages, message.model_copy(update={"id": step_id(state["turn"], step)})],
+            "tool_calls": calls,
             "step": step,
-            "current_response": answer.text,
+            "current_response": text,
+            "figures": () if calls else _figures(state, text, messages),
             "ended": answer.ended,
             "stopped": answer.stopped,
             "failure": answer.failure,
@@ -266,6 +322,7 @@ class Nodes:
             note=note,
             rewritten=ran.rewritten,
             undone=ran.undone is not None,
+            variables=encodable(ran.variables),
         )
 
     def _say(self, writer: StreamWriter, doing: Literal["thinking", "reflecting", "max-turns"], state: AgentState, step: int) -> None:
@@ -281,6 +338,31 @@ def request_of(state: AgentState) -> ApprovalRequest:
 def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
     code = state["code_blocks"][block]
     return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status="skipped", note=note)
+
+
+def normalized(code: str) -> str:
+    """Return code without what does not matter to its result: comments, blank lines, spacing."""
+    try:
+        return ast.dump(ast.parse(code))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
+        return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
+
+
+def _figures(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> tuple[AnswerFigure, ...]:
+    """Look up the figures of an answer in words in all that the model was told. An answer with code has none: its output comes later."""
+    parsed = parse_response(answer)
+    if parsed.code_blocks:
+        return ()
+    sources: list[FigureSource] = []
+    for text in (str(message.text) for message in messages if message.type != "ai"):
+        end = 0
+        for output in OUTPUT.finditer(text):
+            cell = _CELL.search(output[1])
+            sources += [FigureSource(None, text[end : output.start()]), FigureSource(int(cell[1]) if cell else None, output[3])]
+            end = output.end()
+        sources.append(FigureSource(None, text[end:]))
+    code = "\n".join(result["code"] for result in state["execution_results"])
+    return figures_of(find_figures(parsed.spoken, sources, state["original_prompt"], code=code))
 
 
 def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:

@@ -26,7 +26,7 @@ from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
-from mahtab_tui.llm.prompts import last_surroundings, render_variables, system_prompt
+from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.token_estimate import estimated_tokens
 from mahtab_tui.llm.usage import room_of
@@ -58,12 +58,13 @@ class ReplAgent:
         history: Sequence[tuple[str, str] | KeptMessage] = (),
         max_history: int = MAX_HISTORY,
         summary: ConversationSummary | None = None,
+        output_answers: bool = False,
     ) -> None:
         self._host = host
         self.model: str | BaseChatModel = llm
         """The model as it was given: a name or a model."""
         self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm, tools=tools)
-        self._graph = build_graph(self._nodes, max_turns, reflection)
+        self._graph = build_graph(self._nodes, max_turns, reflection, output_answers=output_answers)
         self._reflection = reflection
         self._skills = dict(skills or {})
         self._tools = tools
@@ -146,13 +147,21 @@ class ReplAgent:
         if isinstance(old, Stoppable):
             old.close()
 
-    def configure(self, max_turns: int, reflection: ReflectionMode, reflection_llm: BaseChatModel | None, max_history: int) -> None:
+    def configure(
+        self,
+        max_turns: int,
+        reflection: ReflectionMode,
+        reflection_llm: BaseChatModel | None,
+        max_history: int,
+        *,
+        output_answers: bool = False,
+    ) -> None:
         """Use other limits from the next question on; the conversation stays. Waits for the running turn."""
         with self._one_at_a_time:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
             self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm, tools=self._tools)
-            self._graph = build_graph(self._nodes, max_turns, reflection)
+            self._graph = build_graph(self._nodes, max_turns, reflection, output_answers=output_answers)
             self._reflection = reflection
         if isinstance(old, Stoppable):
             old.close()
@@ -201,12 +210,13 @@ class ReplAgent:
         turn = self._host.new_turn() if shown is None else shown
         if shown is None:
             emit(self._host.log, UserChat(prompt, turn=turn))
-        self._conversation.ask(turn, prompt, encodable(self._host.context(turn)))
+        known = "\n".join(str(message.text) for message in self._history.messages if message.type != "ai")
+        context = self._host.context(turn, prompt, known)
+        self._conversation.ask(turn, prompt, encodable(context.sections), {name: encodable(text) for name, text in context.variables.items()})
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
-        surroundings = encodable(self._host.surroundings())
-        if surroundings != last_surroundings(str(message.text) for message in told):  # a summary may have replaced them
-            self._conversation.precede(surroundings)
+        if changed := changed_sections(self._sections(), [str(message.text) for message in told]):  # a summary may have replaced them
+            self._conversation.precede(encodable(changed))
             told = self._history.messages
         state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn)
         try:
@@ -215,32 +225,35 @@ class ReplAgent:
             self._conversation.add(turn, state["messages"][len(told) :])
         if state["failure"]:
             raise ModelError(state["failure"])
-        return parse_response(state["current_response"], ended=state["ended"]).chat
+        words = parse_response(state["current_response"], ended=state["ended"]).chat
+        outputs = [result["output"] for result in state["execution_results"] if result["output"].strip()]
+        ends_with_code = state["execution_results"] and not state["figures"] and parse_response(state["current_response"]).code_blocks
+        return outputs[-1].strip() if outputs and ends_with_code and not state["stopped"] else words
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:
         """Estimate the tokens of what the next question would send, by kind, and those that may be sent. variables: of the namespace."""
-        tools = self._tools
         room = min(room_of(self._nodes.llm), self._nodes.most or room_of(self._nodes.llm))
-        system = system_prompt(functions=tools.functions() if tools else ())
-        sizes = {"program": estimated_tokens([system])}
-        if tools is not None:
-            for name, section in (
-                ("skills", system_prompt({**tools.skills.descriptions(), **self._skills})),
-                ("loaded", system_prompt(loaded=tools.loaded.instructions())),
-                ("instructions", system_prompt(instructions=tools.instructions())),
-                ("servers", system_prompt(servers=tools.servers())),
-            ):
-                sizes[name] = estimated_tokens([section]) - estimated_tokens([system_prompt()])
-        told = sizes_of(self.messages, self._host.pictures, room)
-        told["variables"] += estimated_tokens([render_variables(variables)]) if variables else 0
-        return room, sizes | told
+        sizes = sizes_of(self.messages, self._host.pictures, room)
+        for name, text in self._sections().items():
+            if name in sizes and not sizes[name] and text:
+                sizes[name] = estimated_tokens([text])
+        in_questions = estimated_tokens(self._conversation.variables())
+        sizes["words"] = max(0, sizes["words"] - in_questions)
+        sizes["variables"] = in_questions + (estimated_tokens([render_variables(variables)]) if variables else 0)
+        return room, {"program": estimated_tokens([self._system_prompt()])} | sizes
 
     def _system_prompt(self) -> str:
-        """Make the system prompt for a question, since skills may have changed."""
-        if (tools := self._tools) is None:
-            return system_prompt(self._skills)
+        """Make the system prompt. What may change in a session comes with the questions, so that the beginning of a prompt stays the same."""
+        functions = self._tools.functions() if self._tools is not None and not self._nodes.offers_tools else ()
+        return system_prompt(functions)
+
+    def _sections(self) -> dict[str, str]:
+        """Make the sections that precede a question when they have changed."""
+        sections, tools = {"surroundings": self._host.surroundings()}, self._tools
+        if tools is None:
+            return sections | background(self._skills)
         skills = {**tools.skills.descriptions(), **self._skills}
-        return system_prompt(skills, tools.functions(), tools.loaded.instructions(), tools.instructions(), tools.servers())
+        return sections | background(skills, tools.loaded.instructions(), tools.instructions(), tools.servers())
 
     def _withdraw(self, turn: Future[str]) -> None:
         """Cancel a turn that nobody waits for, or stop it if it runs."""
@@ -281,14 +294,15 @@ def create_repl_agent(
     history: Sequence[tuple[str, str] | KeptMessage] = (),
     max_history: int = MAX_HISTORY,
     summary: ConversationSummary | None = None,
+    output_answers: bool = False,
 ) -> ReplAgent:
     """Make an agent for a session: a `SessionState` (code runs at once, in this process; it provides tools and history), or a host.
 
     model: a model or its name (see `get_llm`). max_turns: how many answers with code one question may have.
-    reflection: when a separate call checks the results for completeness; otherwise the next answer does. reflection_llm: the model that
+    reflection: when a separate call checks the results for completeness; otherwise the next answer tells the results. reflection_llm: the model that
     checks and summarises; by default the same model. skills: descriptions by name, in addition to those of the tools.
     history: pairs of "user" or "assistant" and text. max_history: how many questions the model is told in full; earlier ones are
-    summarised. summary: an existing summary of the beginning of `history`.
+    summarised. summary: an existing summary of the beginning of `history`. output_answers: a short output of one block ends a question.
     Raises `ModelError`.
     """
     if not isinstance(session, AgentSession):
@@ -307,6 +321,7 @@ def create_repl_agent(
         history=history,
         max_history=max_history,
         summary=summary,
+        output_answers=output_answers,
     )
     agent.model = model
     if isinstance(session, AgentSession):

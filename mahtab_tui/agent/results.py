@@ -9,6 +9,7 @@ from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.told import told, told_output
+from mahtab_tui.llm.prompts import as_shown
 
 LIMIT = 12_000
 """Characters of one output."""
@@ -27,4 +28,5 @@ def _render(result: ExecutionResult, with_code: bool, limit: int) -> str:
     if ran:
         output = shorten(told_output(result["output"], rewritten=result.get("rewritten", False)).rstrip(), limit) or "(nothing was printed)"
         parts.append(to_xml(AssistantReplOut(output, cell=result["cell"], status=result["status"])))
+        parts += [as_shown(made)] if (made := result.get("variables")) else []
     return "\n".join(parts)

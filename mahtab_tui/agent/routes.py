@@ -6,6 +6,9 @@ from typing import Literal
 
 from mahtab_tui.agent.state import AgentState, results_of_step
 
+_SHORT = 400
+"""Characters of an output that may be an answer by itself."""
+
 ReflectionMode = Literal["always", "on_error", "never"]
 
 
@@ -14,19 +17,17 @@ def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
     return "tools" if state["tool_calls"] else "extract_code"
 
 
-def should_execute(state: AgentState) -> Literal["approve", "generate", "end"]:
-    """Approve code if there is some; otherwise return to the model if it waits for tool results."""
-    if state["code_blocks"]:
-        return "approve"
-    return "generate" if state["tool_calls"] and not state["stopped"] else "end"
+def should_execute(state: AgentState) -> Literal["approve", "generate", "close", "end"]:
+    """Approve new code; otherwise go where `Nodes.extract_code` says."""
+    return "end" if state["stopped"] else state["next"]
 
 
 def after_execute(
-    state: AgentState, max_turns: int, reflection: ReflectionMode
-) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
-    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to the model, which judges the results.
+    state: AgentState, max_turns: int, reflection: ReflectionMode, output_answers: bool = False
+) -> Literal["approve", "reflect", "instruct", "generate", "close", "end"]:
+    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to the model, which answers from the output.
 
-    If the user skipped or undid a block, the model answers without judging.
+    If the user skipped or undid a block, the model answers what they said. output_answers: what one block printed ends the question.
     """
     if state["stopped"]:
         return "end"
@@ -35,12 +36,18 @@ def after_execute(
     results = results_of_step(state)
     failed = any(result["is_error"] for result in results)
     declined = any(result["status"] == "skipped" or result.get("undone") for result in results)
-    to_judge = failed or not declined
-    if to_judge and (reflection == "always" or (reflection == "on_error" and failed)):
+    if (failed or not declined) and (reflection == "always" or (reflection == "on_error" and failed)):
         return "reflect"
+    if output_answers and not failed and not declined and len(results) == 1 and is_short(results[0]["output"]):
+        return "end"
     if state["turn_count"] >= max_turns:
         return "close"
-    return "judge" if to_judge else "generate"
+    return "instruct" if failed or not declined else "generate"
+
+
+def is_short(output: str) -> bool:
+    """Tell whether an output can stand for an answer."""
+    return 0 < len(output.strip()) <= _SHORT
 
 
 def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:

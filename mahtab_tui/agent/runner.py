@@ -156,7 +156,7 @@ class Narration:
         if text := self._state["current_response"]:
             stopped = self._state["stopped"] or bool(self._state["failure"])
             answer = AssistantChat(text, turn=self._state["turn"], step=self._state["step"], party=self._session.party, stopped=stopped)
-            emit(self._session.log, answer)
+            emit(self._session.log, answer.changed(figures=self._state["figures"]))
 
     def _end_stream(self) -> None:
         if self._stream is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from mahtab_tui.agent.tool_messages import ToolCall
+from mahtab_tui.bus.records import AnswerFigure
 
 
 class ReflectionResult(TypedDict):
@@ -40,6 +41,8 @@ class ExecutionResult(TypedDict):
     """Whether `output` lacks text that was overwritten."""
     undone: NotRequired[bool]
     """Whether the user has undone what it changed."""
+    variables: NotRequired[str]
+    """Describes the variables that it made or changed."""
 
 
 class AgentState(TypedDict):
@@ -68,6 +71,14 @@ class AgentState(TypedDict):
     """Results of all blocks of the turn so far, including those that did not run."""
     turn_count: int
     """How many answers had code."""
+    next: Literal["approve", "generate", "close", "end"]
+    """What follows the last answer."""
+    repeated: bool
+    """Whether an answer had only code that had run before."""
+    sent_back: bool
+    """Whether the model was asked to compute what it had stated."""
+    figures: tuple[AnswerFigure, ...]
+    """The figures of the last answer, if it ends the question."""
     tool_calls: list[ToolCall]
     """The tool calls of the last answer."""
     tool_count: int
@@ -102,6 +113,10 @@ def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None =
         decision=None,
         execution_results=[],
         turn_count=0,
+        next="end",
+        repeated=False,
+        sent_back=False,
+        figures=(),
         tool_calls=[],
         tool_count=0,
         loaded_skills=[],

@@ -25,13 +25,19 @@ class ToolCall(TypedDict):
     """A sentence for the model saying why it cannot be made; otherwise empty."""
 
 
-def binding(llm: BaseChatModel, tools: Sequence[BaseTool]) -> dict[str, Any]:
-    """Return the arguments that offer tools to a model; empty if it does not support tools."""
+def binding(llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False) -> dict[str, Any]:
+    """Return the arguments that offer tools to a model; empty if it does not support tools. forbidden: they are shown, but none may be called."""
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
         return {}
-    return dict(bound.kwargs)
+    anthropic = getattr(llm, "provider", llm._llm_type).startswith("anthropic")
+    return {**bound.kwargs, **({"tool_choice": {"type": "none"} if anthropic else "none"} if forbidden else {})}
+
+
+def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
+    """Make the message that goes back to a provider for tool calls."""
+    return AIMessage(text, tool_calls=[{"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"} for call in calls])
 
 
 def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
@@ -47,8 +53,8 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] 
         whole = add_ai_message_chunks(first, *(piece for piece in kept[1:] if isinstance(piece, AIMessageChunk)))
     calls = [_call(place, *raw) for place, raw in enumerate(_raw(whole))]
     extra = {key: value for key, value in whole.additional_kwargs.items() if key not in ("tool_calls", "function_call")}
-    told: list[Any] = [{"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"} for call in calls]
-    return AIMessage(whole.content, tool_calls=told, additional_kwargs=extra), calls
+    message = call_message("", calls)
+    return message.model_copy(update={"content": whole.content, "additional_kwargs": extra}), calls
 
 
 def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

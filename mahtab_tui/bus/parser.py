@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,6 +10,10 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.fences import python_fences
 from mahtab_tui.bus.splitter import AnswerSplitter, Kind
+
+_RECORD = r"(?:(?:user|assistant)-repl-out|user-repl-in|user-chat|assistant-tool|user-attachment|recent-activity|variables|surroundings)"
+_COPIED = re.compile(rf"(?m)^[ \t]{{0,20}}</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>|</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>[ \t]{{0,20}}$")
+_COPIED_END = re.compile(r"(?m)</assistant-repl-in[ \t]{0,20}>[ \t]{0,20}$")
 
 
 class AnswerPart(NamedTuple):
@@ -51,6 +56,15 @@ def parse_response(text: str, *, ended: bool = True, also: Collection[str] = ())
     also: other names that a fence of Python may have.
     """
     return ParsedResponse(tuple(part for part in _parts(text, also) if part.text), ended)
+
+
+def without_copied_tags(text: str) -> str:
+    """Return an answer without the tags that its model has copied from the records it was shown.
+
+    Only tags that begin or end a line are removed, so that code about such tags stays.
+    """
+    text = _COPIED.sub("", text)
+    return text if "<assistant-repl-in" in text else _COPIED_END.sub("", text)
 
 
 def _parts(text: str, also: Collection[str]) -> Iterator[AnswerPart]:

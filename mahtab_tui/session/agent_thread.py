@@ -202,6 +202,7 @@ class AgentThread:
             model=self._models.make(),
             reflection_llm=self._models.reflection(),
             reflection=self._settings.reflection,
+            output_answers=self._settings.output_answers,
             max_turns=self._settings.max_turns,
             tools=self._knowledge.toolset,
             history=conversation(self._past),
@@ -244,10 +245,10 @@ def conversation(past: Sequence[Record]) -> list[KeptMessage]:
     messages: list[KeptMessage] = []
     for record in past:
         if isinstance(record, UserChat):
-            context = render_context([], "", attachments="\n".join(attached.get(record.turn, [])))
+            context = render_context("", attachments="\n".join(attached.get(record.turn, [])))
             messages.append(KeptMessage("user", record.text, record.turn, None, context))
         elif isinstance(record, AssistantChat):
-            messages.append(KeptMessage("assistant", record.text, record.turn, record.step, render_context([], "")))
+            messages.append(KeptMessage("assistant", record.text, record.turn, record.step))
     return messages
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"})
 """Settings that require a new model."""
-_OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}
+_OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model", "output_answers"}
 """Settings that require to configure the agent again."""
 _AT_ONCE = _OF_THE_AGENT | {"model", "approval", "approval_rules", "reload", "sub_model", "agent_gone"}
 """Settings that take effect at once, as do those that start with ``rlm_``."""
@@ -31,7 +31,15 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     if key in _OF_THE_MODEL:
         session.renew_model()
     if key in _OF_THE_AGENT:
-        agent.change(lambda it: it.configure(settings.max_turns, settings.reflection, session.models.reflection(), settings.max_history))
+        agent.change(
+            lambda it: it.configure(
+                settings.max_turns,
+                settings.reflection,
+                session.models.reflection(),
+                settings.max_history,
+                output_answers=settings.output_answers,
+            )
+        )
     elif key == "reload":
         session.kernel.set_reload(value)
     return key in _AT_ONCE or key.startswith("rlm_")

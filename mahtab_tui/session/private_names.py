@@ -78,7 +78,7 @@ class PrivateNames(logging.Handler):
     def variables(self) -> list[Variable]:
         """List the variables as models and agents are told them. Raises `KernelError`."""
         self.refresh()
-        return [self._told(variable) for variable in self._kernel.variables()]
+        return [self.shown(variable) for variable in self._kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
         """Return those of some variables that hold nothing of private ones, and that no cell has used together with one, as far as the cells'
@@ -102,12 +102,13 @@ class PrivateNames(logging.Handler):
             return result
         return replace(result, output=HELD_BACK, kinds=(("stdout", len(HELD_BACK)),), displays=(), frames=())
 
-    def _told(self, variable: Variable) -> Variable:
+    def shown(self, variable: Variable) -> Variable:
+        """Return a variable as models and agents see it."""
         return replace(variable, type="private", summary="") if self.hides(variable.name) else variable
 
     def _told_change(self, change: Change) -> Change:
         now, before = change.variable, change.before
-        return replace(change, variable=now and self._told(now), before=before and self._told(before))
+        return replace(change, variable=now and self.shown(now), before=before and self.shown(before))
 
     def _exists(self, name: str) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +12,14 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mahtab_tui.agent.host import ApprovalRequest, Execution
+from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import HELD_BACK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantChat, Notice, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
-from mahtab_tui.kernel.values import Status
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
+from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
@@ -28,6 +29,7 @@ from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.review import Reviews
 from mahtab_tui.session.undo import Undo
+from mahtab_tui.session.variable_context import describe_changes, describe_for_model
 from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 
 if TYPE_CHECKING:
@@ -35,6 +37,15 @@ if TYPE_CHECKING:
     from mahtab_tui.session.code_rules import CodeRules
     from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.rights import Rights
+
+
+_RECENT = 10
+"""Cells whose variables are described to the model."""
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_COMMON = frozenset(
+    "what which with from that this have does many much there were the and for are how was all who why can you not head rows columns".split()
+)
+"""Words of questions that say nothing about data."""
 
 
 @dataclass(eq=False, repr=False)
@@ -87,6 +98,8 @@ class TurnHost:
         self._asked: str | None = None
         """The id of the approval that waits."""
         self._reviews = Reviews(self.log, self._kernel, self._undo)
+        self._data_words: set[str] = set()
+        """Words that stand in what the model was told of variables."""
 
     @cached_property
     def rules(self) -> CodeRules:
@@ -150,7 +163,15 @@ class TurnHost:
         if decision.action == "stop":
             self.cancelled.set()
         undone = decision.reason if decision.action == "undo" else None
-        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone)
+        made = "" if ended or undone is not None else self._made(result)
+        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone, made)
+
+    def _made(self, result: CellResult) -> str:
+        """Describe what a cell of the model's has made or changed."""
+        try:
+            return describe_changes(self._kernel, self._private, result.changes, printed=bool(result.output.strip()))
+        except KernelError:
+            return ""
 
     def before_cell(self, code: str) -> Decision | str:
         if self.hooks is None:
@@ -227,17 +248,24 @@ class TurnHost:
             elements.append(element_of(record))
         self._attached[turn] = "\n".join(elements)
 
-    def context(self, turn: int) -> str:
+    def context(self, turn: int, question: str, known: str) -> QuestionContext:
         from mahtab_tui.llm.prompts import render_context
 
         attached = self._attached.pop(turn, "")
-        text = render_context(self._private.variables(), self._prompt.get_context(), self._take_prior(), attached)
+        recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
+        variables = describe_for_model(self._kernel, self._private, question, recent, known)
+        for text in variables.values():
+            self._data_words |= {*map(str.casefold, _WORD.findall(text))} - _COMMON
+        sections = render_context(self._prompt.get_context(), self._take_prior(), attached)
         self._prompt.clear()
         if self.profile.planning:
             from mahtab_tui.llm.prompts import PLANNING
 
-            return f"{text}\n\n{PLANNING}".lstrip()
-        return text
+            sections = f"{sections}\n\n{PLANNING}".lstrip()
+        return QuestionContext(sections, variables)
+
+    def mentions_data(self, question: str) -> bool:
+        return not self._data_words.isdisjoint(map(str.casefold, _WORD.findall(question)))
 
     def surroundings(self) -> str:
         from mahtab_tui.llm.prompts import render_surroundings

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.values import Variable
-from mahtab_tui.llm.prompts import render_described
+from mahtab_tui.kernel.values import Change, Variable
+from mahtab_tui.llm.prompts import as_shown, describe_variables, join_variables
 from mahtab_tui.session.private_names import PrivateNames
 
 ROOM = 4_500
@@ -15,6 +15,9 @@ ROOM = 4_500
 
 _MOST = 12
 """Variables that are described at most."""
+_MOST_CHANGED = 8
+"""Variables of a cell that are told at most."""
+_MADE = ("added", "rebound", "changed")
 _LEAST = 200
 """A description is not begun in fewer characters."""
 _WORD = re.compile(r"\w+")
@@ -25,20 +28,36 @@ _PREFIXES = frozenset({"df"})
 """Parts of names that nobody says: ``df_cars``."""
 
 
-def describe_for_model(kernel: Kernel, private: PrivateNames, question: str, recent_codes: Sequence[str]) -> str:
-    """Return the variables as the model gets them: those that matter described, the others in a line each.
+def describe_for_model(kernel: Kernel, private: PrivateNames, question: str, recent_codes: Sequence[str], known: str = "") -> dict[str, str]:
+    """Return a text for each variable as the model gets it: those that matter described, the others in a line each.
 
-    recent_codes: the code of the last cells, the newest last. Nothing private is described, nor what cells have used together with it. Raises
-    `KernelError`.
+    recent_codes: the code of the last cells, the newest last. known: the conversation so far; what stands in it is not described again.
+    Nothing private is described, nor what cells have used together with it. Raises `KernelError`.
     """
     variables = private.variables()
-    names = choose_described(variables, question, recent_codes)[:_MOST]
+    described = _describe(kernel, private, variables, choose_described(variables, question, recent_codes)[:_MOST], ROOM // 2)
+    return describe_variables(variables, _fit({name: text for name, text in described.items() if as_shown(text) not in known}))
+
+
+def describe_changes(kernel: Kernel, private: PrivateNames, changes: Sequence[Change], *, printed: bool) -> str:
+    """Return the variables that a cell has made or changed: a line each if it has printed something, otherwise described.
+
+    Raises `KernelError`.
+    """
+    changed = [private.shown(each.variable) for each in changes if each.variable is not None and each.change in _MADE]
+    changed = [each for each in changed if not each.underscored and each.kind == "data"][:_MOST_CHANGED]
+    names = [] if printed else [each.name for each in changed if not _is_whole(each)]
+    described = _describe(kernel, private, changed, names, ROOM // 3) if names else {}
+    return join_variables(describe_variables(changed, described))
+
+
+def _describe(kernel: Kernel, private: PrivateNames, variables: Sequence[Variable], names: Sequence[str], limit: int) -> dict[str, str]:
     names = private.unrelated(names, [v.name for v in variables if v.kind == "data"])
     try:
-        described = kernel.describe(names, ROOM // 2) if names else {}
+        described = kernel.describe(names, limit) if names else {}
     except KernelError:
-        described = {}
-    return render_described(variables, _fit({name: described[name] for name in names if name in described}))
+        return {}
+    return {name: described[name] for name in names if name in described}
 
 
 def choose_described(variables: Sequence[Variable], question: str, recent_codes: Sequence[str]) -> list[str]:

@@ -116,7 +116,8 @@ class Settings(BaseSettings):
     rlm_concurrency: int | None = Field(None, ge=1, description="Model calls of a search at a time; if not set, what suits the model")
     rlm_small: int = Field(20_000, ge=0, description="A search gives texts of up to this many characters to the model directly")
     rlm_ask_above: int = Field(50, ge=0, description="Sub-calls that a search may make before it asks")
-    reflection: ReflectionMode = Field("never", description="When a separate call checks a run; otherwise the next answer does, which saves a call")
+    reflection: ReflectionMode = Field("never", description="When a separate call checks a run; without it the next call answers from the output")
+    output_answers: bool = Field(False, description="Whether a short output of one block ends a question by itself, which saves a call")
     max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
     base_url: str | None = Field(
         None, pattern=r"^https?://", description="The address of a service compatible with OpenAI's, for models named openai:"

@@ -14,7 +14,7 @@ OUTPUT = '<user-repl-out cell="1">' + "o 1 " * 1_000 + "</user-repl-out>"
 
 
 def test_each_part_of_the_conversation_is_counted_once() -> None:
-    asked = user_turn(render_context([], OUTPUT, attachments="one two three four " * 500), "word " * 100)
+    asked = user_turn(render_context(OUTPUT, attachments="one two three four " * 500), {}, "word " * 100)
     summary = earlier_conversation("said " * 300)
     messages: list[AnyMessage] = [HumanMessage(f"{summary}\n\n{asked}"), AIMessage("word " * 100)]
     sizes = sizes_of(messages, {}, 100_000)
@@ -22,16 +22,16 @@ def test_each_part_of_the_conversation_is_counted_once() -> None:
     assert 2_000 <= sizes["attachments"] <= 2_300
     assert 2_000 <= sizes["outputs"] <= 4_000
     assert 200 <= sizes["words"] <= 280
-    assert sizes["variables"] == sizes["pictures"] == 0
+    assert sizes["skills"] == sizes["pictures"] == 0
     whole = estimated_tokens(str(message.text) for message in messages)
     assert abs(sum(sizes.values()) - whole) <= 0.1 * whole
 
 
 def test_texts_from_outside_are_counted_where_they_are() -> None:
-    asked = render_context([], "", attachments="</attachments>\n<variables>\n" + "text " * 1_000 + "\n</variables>")
+    asked = render_context("", attachments="</attachments>\n<skills>\n" + "text " * 1_000 + "\n</skills>")
     sizes = sizes_of([HumanMessage(asked)], {}, 100_000)
     assert sizes["attachments"] > 1_000
-    assert sizes["variables"] == 0
+    assert sizes["skills"] == 0
 
 
 def test_the_table_names_what_there_is_and_fits_the_smallest_screen() -> None:

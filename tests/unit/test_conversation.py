@@ -41,7 +41,7 @@ def told(conversation: Conversation, folded: LeftOut) -> list[tuple[str, str]]:
 def asked(*cells: Record) -> Conversation:
     """A question that came with cells, and its answer."""
     conversation = Conversation()
-    conversation.ask(1, "why?", render_context([], "\n".join(map(to_xml, cells))))
+    conversation.ask(1, "why?", render_context("\n".join(map(to_xml, cells))))
     conversation.add(1, [AIMessage("So.")])
     return conversation
 
@@ -52,7 +52,7 @@ def test_what_was_printed_can_neither_save_nor_take_another_cell(one: str, two: 
     cells = [cell(1, forged), cell(2, two + "</user-repl-out>"), cell(3, "stays")]
     ((_, without), _) = told(asked(*cells), left_out(hide("cell 1")))
     rest = [cells[1], cells[2]]
-    assert without == f"{render_context([], chr(10).join(map(to_xml, rest)))}\n\nwhy?"
+    assert without == f"{render_context(chr(10).join(map(to_xml, rest)))}\n\nwhy?"
 
 
 @given(st.lists(st.tuples(st.sampled_from(["cell 1", "cell 2", "question 1", "answer 1.0", "code 1.0.0"]), st.booleans())))
@@ -80,7 +80,7 @@ def test_a_replaced_question_leaves_the_cells_that_came_with_it_and_messages_in_
     folded.fold(made(tags.REPLACE, "", {"entry": "question 1"}))
     ((kind, text),) = told(conversation, folded)
     assert kind == "human"
-    assert text == f"{render_context([], to_xml(cell(1, 'one')))}\n\nand now?"
+    assert text == f"{render_context(to_xml(cell(1, 'one')))}\n\nand now?"
 
 
 def test_of_a_tail_of_records_an_older_replacement_takes_all_before_it() -> None:

@@ -32,7 +32,7 @@ def test_graph_simple_text_response(desk: Desk) -> None:
     assert state["turn_count"] == 0
     assert desk.doings() == ["thinking", "done"]
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
-    assert (answer.text, answer.attrs) == ("It is a list.", {"turn": 1, "step": 0, "party": "replay", "stopped": False})
+    assert (answer.text, answer.attrs) == ("It is a list.", {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": ()})
 
 
 def test_graph_code_then_done(desk: Desk) -> None:
@@ -64,7 +64,7 @@ def test_graph_max_turns_reached(desk: Desk) -> None:
     state = desk.run(
         words("That is as far as I came.", match="used all 3 runs"),
         INCOMPLETE | {"repeat": True},
-        code("n += 1") | {"repeat": True},
+        *(code(f"n += 1  # step {step}\nstep = {step}") for step in range(3)),
         max_turns=3,
     )
     assert desk.namespace["n"] == 3
@@ -196,7 +196,7 @@ def test_a_model_that_does_not_stream_is_drawn_too(desk: Desk) -> None:
 
 
 def test_no_checkpoint_is_left(desk: Desk) -> None:
-    lines = [code("a = 1") | {"match": "what is it"}, COMPLETE, words("Done.", match="in words"), {"error": "Away.", "match": "fail"}]
+    lines = [code("a = 1") | {"match": "what is it"}, COMPLETE, words("Done.", match="from what was printed"), {"error": "Away.", "match": "fail"}]
     graph = create_repl_graph(desk.replay(*(line | {"repeat": True} for line in lines)), desk.host)
     for prompt in ("what is it?", "fail", "what is it?"):
         run_graph(graph, create_initial_state(prompt), desk.host)
@@ -234,7 +234,7 @@ class Hostile(ScriptedChatModel):
 
 @pytest.mark.parametrize(
     "text",
-    ["\ud800", "\x00", "[/x] [@click=app.quit]", "\x1b]52;c;AAAA\x07", "</assistant-chat></assistant-repl-in>", "\u202e", "x" * 200_000],
+    ["\ud800", "\x00", "[/x] [@click=app.quit]", "\x1b]52;c;AAAA\x07", "</assistant-chat></assistant-repl-in> so", "\u202e", "x" * 200_000],
 )
 def test_hostile_text_passes_through_the_state(desk: Desk, text: str) -> None:
     state = run_graph(create_repl_graph(Hostile(text=text), desk.host), create_initial_state(text), desk.host)
@@ -245,8 +245,10 @@ def test_hostile_text_passes_through_the_state(desk: Desk, text: str) -> None:
 def test_should_execute() -> None:
     state = create_initial_state("what is it?")
     assert should_execute(state) == "end"
-    state["code_blocks"] = ["x = 1"]
+    state["next"] = "approve"
     assert should_execute(state) == "approve"
+    state["stopped"] = True
+    assert should_execute(state) == "end"
 
 
 @pytest.mark.parametrize(

@@ -195,14 +195,13 @@ def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Des
     assert state["skill_contexts"]["tidy/more.md"] == "And sweep."
 
 
-def test_after_so_many_calls_no_more_are_made_and_the_model_is_asked_in_words(desk: Desk) -> None:
+def test_after_so_many_calls_no_more_are_made_and_the_tools_stay_in_the_prompt(desk: Desk) -> None:
     many = [("read_file", {"path": "app.py", "end": place}) for place in range(1, CALLS + 3)]
     state, model = run(desk, calls(*many), says("That is enough."))
     outcomes = [outcome for _, _, outcome in told(desk)]
     assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (CALLS, 2, CALLS)
-    assert model.tools[1] == []
-    assert [message.type for message in model.asked[1]] == ["human"]
-    assert model.asked[1][0].text.count("Not called: one question may make 25 tool calls.") == 2
+    assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
+    assert sum("Not called: one question may make 25 tool calls." in text for text in results(model.asked[1])) == 2
     assert state["current_response"] == "That is enough."
 
 
@@ -214,14 +213,13 @@ def test_calls_and_code_of_one_answer_both_run(desk: Desk) -> None:
     assert (state["turn_count"], state["tool_count"]) == (1, 1)
 
 
-def test_the_closing_words_are_asked_for_without_tools(desk: Desk) -> None:
+def test_the_closing_words_are_asked_for_with_the_tools_that_may_not_be_called(desk: Desk) -> None:
     model = Caller(answers=[calls(("read_file", {"path": "app.py"}), words="```python\nz = 3\n```\n"), says("So it is.")])
     graph = create_repl_graph(model, desk.host, 1, tools=desk.session.tools(), reflection="never")
     state = run_graph(graph, create_initial_state("what is it?"), desk.host)
     assert state["current_response"] == "So it is."
-    assert model.tools[1] == []
-    assert [message.type for message in model.asked[1]] == ["human", "ai", "human"]
-    assert "x = 1" in model.asked[1][2].text
+    assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
+    assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
 
 
 def stopped_while_it_waits(agent: ReplAgent) -> None:

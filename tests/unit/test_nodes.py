@@ -133,7 +133,8 @@ def test_an_empty_answer_is_told_and_leaves_no_empty_message(desk: Desk) -> None
 )
 def test_extract_code_node(desk: Desk, text: str, blocks: list[str]) -> None:
     update = desk.nodes(words("")).extract_code(answered(text))
-    assert update == {"code_blocks": blocks, "block": 0, "turn_count": int(bool(blocks))}
+    assert (update["code_blocks"], update["block"], update.get("turn_count", 0)) == (blocks, 0, int(bool(blocks)))
+    assert update["next"] == ("approve" if blocks else "end")
 
 
 @pytest.mark.parametrize("how", [{"stopped": True}, {"failure": "The line is dead."}])
@@ -247,7 +248,7 @@ def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
 
 def test_close_node_says_when_the_turns_are_used_up(desk: Desk) -> None:
     told: list[Any] = []
-    nodes = desk.nodes(words("Not quite.", match="used all . runs"), words("Done.", match="in words"))
+    nodes = desk.nodes(words("Not quite.", match="used all . runs"), words("Done.", match="from what was printed"))
     state = answered("", turn_count=5, code_blocks=["x = 1"])
     update = nodes.close(state, told.append)
     assert (update["current_response"], update["code_blocks"]) == ("Not quite.", [])

@@ -52,7 +52,7 @@ def test_what_stands_in_a_sequence_is_told(text: str) -> None:
     for said in (
         told_output(text),
         render_results([result]),
-        render_context((), "", text),
+        render_context("", text),
         plain_message("what?", text),
         AnswerFormat().output(text),
     ):

@@ -10,10 +10,12 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.agent import ReplAgent
+from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.fitting import fit
 from mahtab_tui.agent.tool_messages import ToolCall, gathered
 from mahtab_tui.agent.tool_runs import run_call
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools.toolset import Toolset
 from tests.agents import Desk
@@ -24,16 +26,25 @@ from tests.unit.test_graph_tools import desk, results, run
 __all__ = ["desk"]
 
 
-def test_the_next_question_is_told_the_calls_in_words(desk: Desk) -> None:
+def test_the_next_question_repeats_the_calls_as_they_were(desk: Desk) -> None:
     model = Caller(answers=[calls(("read_file", {"path": "app.py"})), says("x is 1."), says("Twice that.")])
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     agent.ask_sync("what is x?")
     agent.ask_sync("and twice?")
-    system, *said = model.asked[2]
-    assert [message.type for message in said] == ["human", "ai", "human"]
-    assert '<assistant-tool call="1.0.0" name="read_file" arguments="{&quot;path&quot;: &quot;app.py&quot;}" state="ok">' in said[0].text
-    assert system.type == "system"
-    assert sum(str(message.text).count("<assistant-tool ") for message in said) == 1
+    assert [message.type for message in model.asked[2]] == ["system", "human", "ai", "tool", "ai", "human"]
+    assert [message.text for message in model.asked[2][:4]] == [message.text for message in model.asked[1]]
+
+
+def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
+    conversation = Conversation()
+    conversation.ask(1, "what is x?", "")
+    asked = [{"id": name, "name": "read_file", "args": {}, "type": "tool_call"} for name in ("one", "two")]
+    conversation.add(1, [AIMessage("Let me see.", tool_calls=asked, id="1.0"), ToolMessage("x = 1", tool_call_id="one")])
+    conversation.ask(2, "and?", "")
+    question, call, result, _ = conversation.told(LeftOut())
+    assert isinstance(call, AIMessage)
+    assert [each["id"] for each in call.tool_calls] == ["one"]
+    assert (question.type, result.type) == ("human", "tool")
 
 
 @pytest.mark.parametrize("hidden", ["tool 1.0.0", "tool 1.0.1"])
@@ -53,9 +64,9 @@ def test_a_question_that_is_replaced_takes_its_calls_along(desk: Desk) -> None:
     agent.ask_sync("what is x?")
     emit(desk.session.log, tags.REPLACE, "", entry="question 1")
     agent.ask_sync("and y?")
-    [told] = model.asked[2][1:]
-    assert str(told.text).endswith("and y?")
-    assert "assistant-tool" not in told.text
+    [question] = model.asked[2][1:]
+    assert str(question.text).endswith("and y?")
+    assert "assistant-tool" not in question.text
 
 
 def test_a_message_that_is_not_streamed_has_its_calls_too() -> None:

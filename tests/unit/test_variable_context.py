@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mahtab_tui.kernel.values import Variable, VariableKind
-from mahtab_tui.llm.prompts import render_described
+from mahtab_tui.llm.prompts import describe_variables, join_variables
 from mahtab_tui.session.variable_context import ROOM, _fit, choose_described
 
 
@@ -58,14 +58,14 @@ def test_a_long_question_with_many_names_takes_no_long_time() -> None:
 
 def test_described_variables_are_followed_by_a_line_for_each_of_the_others() -> None:
     described = {"cars": "cars: DataFrame, 406 rows x 9 columns\nName    object", "hidden": "secret", "_inner": "secret"}
-    assert render_described(NAMESPACE, described).split("\n")[:4] == [*described["cars"].split("\n"), "", "n: int = 5"]
-    text = render_described(NAMESPACE, described)
+    text = join_variables(describe_variables(NAMESPACE, described))
+    assert text.split("\n")[:4] == [*described["cars"].split("\n"), "", "n: int = 5"]
     assert "secret" not in text
     assert "hidden: private" in text
     assert "_inner" not in text
     assert text.count("cars:") == 1
-    assert render_described(NAMESPACE[1:2], described) == described["cars"]
-    assert render_described(NAMESPACE[1:2], {"cars": "a\x1b[2J"}) == "a␛[2J"
+    assert describe_variables(NAMESPACE[1:2], described) == {"cars": described["cars"]}
+    assert describe_variables(NAMESPACE[1:2], {"cars": "a\x1b[2J"}) == {"cars": "a␛[2J"}
 
 
 def test_descriptions_are_cut_after_a_line_where_there_is_no_more_room() -> None:

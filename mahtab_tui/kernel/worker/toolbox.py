@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from . import shell
 from .claude_sessions import load_claude_sessions
@@ -18,14 +18,6 @@ from .text_tools import grep, partition, peek
 
 if TYPE_CHECKING:
     from .host import CallHost
-
-
-class ListedTool(NamedTuple):
-    """A tool as a prompt lists it."""
-
-    name: str
-    signature: str
-    summary: str
 
 
 def ask(prompt: str) -> str:
@@ -94,14 +86,6 @@ def open_in_editor(path: str) -> None:
 _FUNCTIONS = (read, edit, create, open_in_editor, peek, grep, partition, display, table_rows, ask, rlm, arlm, private, usage, load_claude_sessions)
 
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
-
-
-def listed_tools() -> tuple[ListedTool, ...]:
-    """Return all tools, with signatures and summaries from the functions themselves."""
-    signature = late_import("inspect").signature
-    return tuple(
-        ListedTool(function.__name__, str(signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0]) for function in _FUNCTIONS
-    )
 
 
 def install(call_host: CallHost) -> None:

@@ -1,4 +1,4 @@
-"""A question that is judged by the answer after its code ends as one that a call of its own checks, with fewer calls."""
+"""How a question ends: with an answer from the output, by a separate check, when code repeats itself, or with the output itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
+from pydantic import Field
 
-from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
+from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.routes import ReflectionMode
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.llm.prompts import CLOSING, JUDGING
 from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 
@@ -54,7 +54,8 @@ class Worker(ScriptedChatModel):
     script: Script
     given: int = 0
     calls: int = 0
-    judged: int = 0
+    asked: list[str] = Field(default_factory=list)
+    """The last message of each call."""
 
     @property
     def _llm_type(self) -> str:
@@ -63,14 +64,14 @@ class Worker(ScriptedChatModel):
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         self.calls += 1
         last = str(messages[-1].text)
-        self.judged += JUDGING in last
+        self.asked.append(last)
         yield from self.speak(self._said(last), None)
 
     def _said(self, last: str) -> str:
         done = self.given >= len(self.script.steps)
         if '"is_complete"' in last:
             return str((COMPLETE if done else INCOMPLETE)["text"])
-        if CLOSING in last or "skipped this code" in last or done:
+        if "Now answer in one or two sentences" in last or "skipped this code" in last or done:
             return f"That is all, after {self.given} steps."
         self.given += 1
         return str(code(*self.script.steps[self.given - 1])["text"])
@@ -114,26 +115,98 @@ def test_questions_of_every_kind_end_as_with_a_check_of_its_own(desk: Desk, kind
             desk._reactions.clear()
             desk.decide(*[script.decision] * 20)
         checked, checked_worker = end_of(desk, script, "always")
-        judged, worker = end_of(desk, script, "never")
-        assert judged == checked
+        answered, worker = end_of(desk, script, "never")
+        assert answered == checked
         assert (checked_worker.calls, worker.calls) == (checked_calls, calls)
-        assert checked_worker.judged == 0
 
 
-def test_the_model_is_told_to_judge_what_ran_and_not_what_was_skipped(desk: Desk) -> None:
-    _, ran = end_of(desk, Script([["a = 1"], ["b = 2"]]), "never")
-    assert ran.judged == 2
+def test_after_each_block_the_model_gets_what_it_needs_for_the_next_step(desk: Desk) -> None:
+    _, worker = end_of(desk, Script([["1 / 0"], ["print(2)"], ["made = [3]"]]), "never")
+    _, failed, printed, silent = worker.asked
+    assert failed.endswith("It failed. Write the corrected code block.")
+    assert printed.endswith("Answer from this output in one or two sentences, without code: what is it?")
+    assert "made: list, 1 item" in silent
+    assert silent.endswith("It printed nothing. Tell the user in one or two sentences what was done, without code: what is it?")
     desk.decide(Decision("skip"))
     _, skipped = end_of(desk, Script([["a = 1"]]), "never")
-    assert skipped.judged == 0
+    assert skipped.asked[1] == "The person skipped this code (block 1)."
 
 
 def test_after_an_error_a_check_of_its_own_can_be_had_alone(desk: Desk) -> None:
     end, worker = end_of(desk, Script([["a = 1"], ["1 / 0"], ["b = 2"]]), "on_error")
-    assert (worker.calls, worker.judged, end.namespace) == (5, 2, {"a": 1, "b": 2})
+    assert (worker.calls, end.namespace) == (5, {"a": 1, "b": 2})
 
 
-def test_code_of_an_answer_that_judges_runs(desk: Desk) -> None:
+def test_code_instead_of_an_answer_from_the_output_runs(desk: Desk) -> None:
     state = desk.run(code("a = 1"), code("b = a + 1"), words("b is 2."), reflection="never")
     assert (desk.namespace["b"], state["current_response"]) == (2, "b is 2.")
     assert "reflecting" not in desk.doings()
+
+
+@pytest.mark.parametrize("again", ["n += 1\nprint(n)", "n += 1  # once more\n\nprint( n )"])
+def test_code_that_has_run_does_not_run_again_and_the_question_ends(desk: Desk, again: str) -> None:
+    desk.namespace["n"] = 0
+    state = desk.run(code("n += 1\nprint(n)"), code(again), words("It is 1.", match="not run again"), reflection="never")
+    assert (desk.namespace["n"], state["current_response"]) == (1, "It is 1.")
+    assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
+    assert [str(message.text) for message in state["messages"]].count(str(code(again)["text"])) == 0, "the repetition is not shown to the model"
+
+
+def test_code_that_failed_is_asked_for_in_another_way_once(desk: Desk) -> None:
+    failing = code("nonesuch()")
+    state = desk.run(failing, failing, code("print(5)") | {"match": "The same code fails again"}, words("It is 5."), reflection="never")
+    assert state["current_response"] == "It is 5."
+    desk.records.clear()
+    state = desk.run(failing, failing, failing, words("I could not.", match="Now answer"), reflection="never")
+    assert state["current_response"] == "I could not."
+    assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
+
+
+def test_of_an_answer_with_old_and_new_code_the_new_runs(desk: Desk) -> None:
+    desk.namespace["n"] = 0
+    state = desk.run(code("n += 1"), code("n += 1", "m = n"), words("m is 1."), reflection="never")
+    assert (desk.namespace["n"], desk.namespace["m"], state["current_response"]) == (1, 1, "m is 1.")
+
+
+def test_a_short_output_can_be_the_answer_by_itself(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("print(6 * 7)"), code("print('long ' * 200)"), words("Long.")), output_answers=True)
+    assert agent.ask_sync("what is it?") == "42"
+    assert agent.ask_sync("and now?") == "Long."
+
+
+def test_where_the_model_ends_without_words_the_output_is_the_answer(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("print(6 * 7)") | {"repeat": True}))
+    assert agent.ask_sync("what is it?") == "42"
+
+
+class Figures(NamedTuple):
+    answers: Sequence[dict[str, Any]]
+    said: str
+    calls: int
+    missing: list[str]
+
+
+FIGURES = {
+    "stated without code": Figures([words("There are 57."), code("print(len(cars))"), words("There are 3.")], "There are 3.", 3, []),
+    "stated twice": Figures([words("There are 57."), words("It is 57.")], "It is 57.", 2, ["57"]),
+    "beside the output": Figures([code("print(3)"), words("There are 57."), words("There are 3.")], "There are 3.", 3, []),
+    "in the question": Figures([words("Yes, 2024 was a leap year.")], "Yes, 2024 was a leap year.", 1, []),
+}
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_a_figure_that_nobody_computed_is_asked_for_once_and_then_marked(desk: Desk, kind: str) -> None:
+    case = FIGURES[kind]
+    desk.namespace["cars"] = ["a", "b", "c"]
+    agent = ReplAgent(desk.host, desk.replay(*case.answers))
+    assert agent.ask_sync("How many cars are there in 2024?") == case.said
+    assert len(desk.of(tags.USAGE)) == case.calls
+    figures = desk.of(tags.ASSISTANT_CHAT)[-1].attrs["figures"]
+    assert [figure.text for figure in figures if not figure.found] == case.missing
+
+
+def test_a_figure_in_an_answer_about_no_data_is_marked_and_not_asked_for(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("Python 3 is from 2008, 18 years ago.")))
+    agent.ask_sync("Since when is there Python 3?")
+    (answer,) = desk.of(tags.ASSISTANT_CHAT)
+    assert [figure.text for figure in answer.attrs["figures"] if not figure.found]
