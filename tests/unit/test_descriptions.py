@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -376,7 +376,7 @@ def zoo(ran: list[str]) -> dict[str, Any]:
     sub_list = type("SubList", (list,), traps)
     sub_dict = type("SubDict", (dict,), traps)
     bag = type("Bag", (), {"prop": traps["prop"]})()
-    bag.x, bag.__dict__[5] = hostile, 1  # type: ignore[attr-defined]
+    bag.x, bag.__dict__[5] = hostile, 1
 
     namespace: dict[str, Any] = {"Hostile": cls, "hostile": hostile, "typing": typing}
     code = "def function(a: Hostile, b: typing.Optional[Hostile] = hostile, c: typing.Annotated[int, hostile] = 1) -> list[Hostile]: pass"
