@@ -38,7 +38,7 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.pictures import EncodedPicture, sees
-from mahtab_tui.llm.usage import room_of
+from mahtab_tui.llm.usage import is_on_this_machine, room_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -210,8 +210,11 @@ class Nodes:
         return bool(self._binding())
 
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
-        """Return the arguments that offer tools to the model; empty if it gets none."""
-        if self._tools is None or self._text_only is self.llm:
+        """Return the arguments that offer tools to the model; empty if it gets none.
+
+        Models on this machine get none: small ones call tools instead of writing code, and the functions are in the namespace, too.
+        """
+        if self._tools is None or self._text_only is self.llm or is_on_this_machine(self.llm):
             return {}
         return binding(self.llm, self._tools.structured, forbidden=forbidden)
 

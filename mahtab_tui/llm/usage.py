@@ -124,6 +124,17 @@ def priced_as(llm: BaseChatModel) -> str:
     return named if isinstance(named, str) else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
 
 
+def is_on_this_machine(llm: BaseChatModel) -> bool:
+    """Tell whether a model is served on this machine, as far as its address tells."""
+    return hasattr(llm, "provider") and _is_on_this_machine(priced_as(llm))
+
+
+def _is_on_this_machine(provider: str) -> bool:
+    from mahtab_tui.llm.http_service import is_loopback
+
+    return provider == LOCAL or is_loopback(urlsplit(provider).hostname or "")
+
+
 def price(
     provider: str, model: str, input_tokens: int, output_tokens: int, cache_read_tokens: int = 0, cache_creation_tokens: int = 0
 ) -> float | None:
@@ -132,9 +143,7 @@ def price(
     input_tokens: including those from the cache. provider: its name in genai-prices ("openai", "anthropic"), a service's address, or
     `LOCAL`.
     """
-    from mahtab_tui.llm.http_service import is_loopback
-
-    if provider in (LOCAL, "ollama") or is_loopback(urlsplit(provider).hostname or ""):
+    if provider == "ollama" or _is_on_this_machine(provider):
         return 0.0
     found = _looked_up(
         provider,
