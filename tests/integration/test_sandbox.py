@@ -41,7 +41,7 @@ async def test_a_failed_turn_shows_its_own_lines_and_keeps_what_it_had(sandbox: 
 
 async def test_frames_of_the_library_do_not_say_where_it_is(sandbox: Sandbox) -> None:
     result = await run(sandbox, "import statistics\nstatistics.mean([])")
-    assert 'File "statistics.py"' in result.output
+    assert "  … 1 frame in statistics\n" in result.output
     assert sys.prefix not in result.output
 
 

@@ -30,6 +30,8 @@ _COMPARED = 2_000
 """Names that a misspelt one is compared with."""
 _LIST = 300
 """Characters of a list of names."""
+_MESSAGE = 2_000
+"""Characters of a message that are read."""
 _LINES = 10_000
 """Lines of a file that is parsed whole."""
 
@@ -52,6 +54,8 @@ class Failure:
         self.kind = name_of(type(error))
         arguments = _ARGS.__get__(error)
         self.argument: Any = arguments[0] if arguments else None
+        if type(self.argument) is str:
+            self.argument = self.argument[:_MESSAGE]
         self.message = self.argument if type(self.argument) is str else ""
         frames = list(_frames(_TRACEBACK.__get__(error)))[-_FRAMES:]
         users = [place for place, each in enumerate(frames) if _is_users(each.frame.f_code)]

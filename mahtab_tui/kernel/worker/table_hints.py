@@ -17,7 +17,7 @@ from .summary import one_line, type_name
 _MOST = 2_000
 """Labels of an axis that are read."""
 _PLAIN = (str, int, float, bool)
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _NOT_FOUND = re.compile(
     r"not in index|not found|are in the (?:\[|columns)|do not exist|does not exist in schema|not present in|labels are not columns"
     r"|unable to find column|[Mm]issing column|Could not interpret value"
@@ -81,7 +81,7 @@ def _missing(failed: Failure) -> list[Any]:
         return [undefined[1] if undefined else argument]
     if column := re.match(r"Columns? not found: (.+)", argument):
         return [name.strip().strip("'") for name in column[1].split(",")]
-    if interpreted := re.match(r"Could not interpret value `(.+?)`", argument):
+    if interpreted := re.match(r"Could not interpret value `([^`]+)`", argument):
         return [interpreted[1]]
     message = argument.partition("; valid columns")[0].partition("dtype=")[0].removeprefix("Missing column provided to 'parse_dates'")
     message = message[message.find("[") :] if "['" in message or '["' in message else message
@@ -157,12 +157,12 @@ def wrong_dtype(failed: Failure) -> str:
     if "Can only use .str accessor" in message:
         return _accessor(failed, "{}.astype(str)")
     if _POLARS_DATES.search(message):
-        column = re.search(r'col\("(.+?)"\)', message)
+        column = re.search(r'col\("([^"]+)"\)', message)
         return f"the column holds text. Convert it first: pl.col({column[1] if column else 'name'!r}).str.to_datetime()"
     if not _TEXT_AS_NUMBERS.search(message):
         return ""
     if failed.kind in ("InvalidOperationError", "ComputeError"):
-        column = re.search(r"in column '(.+?)'", message)
+        column = re.search(r"in column '([^']+)'", message)
         return f"to convert text: pl.col({column[1] if column else 'name'!r}).cast(pl.Float64, strict=False), which gives null where it is no number"
     for value in failed.library_values("pandas", "Series", "DataFrame"):
         if has_own_indexes(value) and (text := _text_table(failed, value) if value.ndim == 2 else _text_column(failed, value)):

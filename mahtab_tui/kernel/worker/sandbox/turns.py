@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
-import os
 import sys
 import time
 from types import CodeType, ModuleType
@@ -21,8 +20,6 @@ from .tracing import NAMES, traced
 from .tracked import renew
 
 _COROUTINE = 0x80
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
-"""The standard library's folder, which is removed from tracebacks."""
 
 _DEEP_ENOUGH = 400
 """The lowest recursion limit that a turn may start with."""
@@ -105,7 +102,7 @@ class Turns:
                     text = format_safely(error)
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
-        self._streams.stream().write(text.replace(_LIBRARY, ""))
+        self._streams.stream().write(text)
         return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
 
 
