@@ -32,8 +32,8 @@ class Conversation:
     def __init__(self, history: Iterable[KeptMessage] = ()) -> None:
         self._messages = [said if said.role == "user" else said._replace(role="assistant") for said in history if said.text]
 
-    def ask(self, turn: int, question: str, context: str, variables: Mapping[str, str] | None = None) -> None:
-        self._messages.append(KeptMessage("user", question, turn, context=context, variables=variables or {}))
+    def ask(self, turn: int, question: str, context: str, variables: Mapping[str, str] | None = None, *, about_data: bool = False) -> None:
+        self._messages.append(KeptMessage("user", question, turn, context=context, variables=variables or {}, about_data=about_data))
 
     def precede(self, text: str) -> None:
         """Put a text before the context of the last question."""
@@ -85,7 +85,8 @@ class Conversation:
             text = _rest(remembered, left_out)
             if place < short:
                 text = with_short_outputs(text)
-            replaced = bool(remembered.calls) and left_out.replaced(answer_entry(remembered.turn, remembered.step))
+            entries = question_entry(remembered.turn), answer_entry(remembered.turn, remembered.step)
+            replaced = bool(remembered.calls) and any(map(left_out.replaced, entries))
             of = remembered.turn, remembered.step
             calls = [] if replaced else [call for call in remembered.calls if (*of, call["id"]) in answered]
             if calls:
@@ -114,7 +115,9 @@ def step_of(message: AIMessage) -> int:
 def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     """Return what the model is told of a message; empty if it is told nothing."""
     if not left_out:
-        return prompts.user_turn(message.context, message.variables, message.text) if message.role == "user" else message.text
+        if message.role != "user":
+            return message.text
+        return prompts.user_turn(message.context, message.variables, message.text, about_data=message.about_data)
     if message.role == "user":
         return _rest_of_question(message, left_out)
     if left_out.replaced(answer_entry(message.turn, message.step)):
@@ -132,7 +135,7 @@ def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
         return prompts.render_context("".join(found[0] for found in _ELEMENT.finditer(context)).strip())
     if entry in left_out:
         return prompts.user_turn(_ATTACHMENTS.sub("", context).strip(), variables, prompts.TAKEN_OUT)
-    return prompts.user_turn(context, variables, message.text)
+    return prompts.user_turn(context, variables, message.text, about_data=message.about_data)
 
 
 def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:

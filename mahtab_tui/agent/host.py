@@ -65,6 +65,8 @@ class KeptMessage(NamedTuple):
     """The sections that precede a question."""
     variables: Mapping[str, str] = MappingProxyType({})
     """Of a question: a text for each variable."""
+    about_data: bool = False
+    """Whether it is a question about a variable."""
     calls: Sequence[ToolCall] = ()
     """Of an answer: its tool calls, as the model made them."""
     call: str = ""
@@ -86,6 +88,8 @@ class QuestionContext(NamedTuple):
     """What happened since the model last spoke, and attachments."""
     variables: Mapping[str, str]
     """A text for each variable."""
+    about_data: bool
+    """Whether the question is about a variable, as far as its words tell."""
 
 
 class AgentHost(Protocol):
@@ -128,9 +132,6 @@ class AgentHost(Protocol):
 
         known: the conversation so far; variables whose description stands in it are not described again.
         """
-
-    def mentions_data(self, question: str) -> bool:
-        """Tell whether a question is about a variable, as far as its words tell."""
 
     def surroundings(self) -> str:
         """Describe where and when code runs (see `prompts.render_surroundings`)."""

@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.types import StreamWriter, interrupt
 
 from mahtab_tui.agent.conversation import step_id
-from mahtab_tui.agent.fitting import OUTPUT, fit, size
+from mahtab_tui.agent.fitting import fit, size
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
@@ -50,6 +50,10 @@ Update = dict[str, Any]
 _CHANCE = 0.7
 """The temperature of an answer that would otherwise be the same again."""
 _CELL = re.compile(r' cell="([0-9]+)"')
+_SOURCES = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)[ >].*?</\1>", re.DOTALL)
+"""Records that figures may come from."""
+_NO_RESULTS = re.compile(r"^\w+\.head\(\d+\):\n.*?(?=\n\n|\Z)|^\w+: module = [^\n]*$", re.DOTALL | re.MULTILINE)
+"""The first rows of a table, which are an example, and the versions of modules."""
 
 
 class Nodes:
@@ -138,10 +142,13 @@ class Nodes:
     def _send_back(self, state: AgentState) -> Update:
         """Ask the model to compute the figures that it has stated without computing them, once for a question about data."""
         missing = [figure.text for figure in state["figures"] if not figure.found]
-        if state["sent_back"] or not missing or not (state["execution_results"] or self._session.mentions_data(state["original_prompt"])):
+        if state["sent_back"] or not missing or not (state["execution_results"] or state["about_data"]):
             return {}
-        text = prompts.compute(missing, printed=bool(state["execution_results"]))
-        return {"sent_back": True, "messages": [*state["messages"], HumanMessage(text)], "next": "generate"}
+        if state["execution_results"]:
+            text = prompts.correct_figures(missing)
+            return {"sent_back": True, "messages": [*state["messages"], HumanMessage(text)], "next": "generate"}
+        # Without the figures, which a model that sees them repeats.
+        return {"sent_back": True, "messages": _with_last(state["messages"][:-1], prompts.COMPUTE), "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""
@@ -352,18 +359,21 @@ def normalized(code: str) -> str:
 
 
 def _figures(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> tuple[AnswerFigure, ...]:
-    """Look up the figures of an answer in words in all that the model was told. An answer with code has none: its output comes later."""
+    """Look up the figures of an answer in outputs, attachments and what the model was told of variables, without their first rows.
+
+    An answer with code has none: its output comes later.
+    """
     parsed = parse_response(answer)
     if parsed.code_blocks:
         return ()
-    sources: list[FigureSource] = []
+    sources = [FigureSource(result["cell"], result.get("variables", "")) for result in state["execution_results"]]
     for text in (str(message.text) for message in messages if message.type != "ai"):
-        end = 0
-        for output in OUTPUT.finditer(text):
-            cell = _CELL.search(output[1])
-            sources += [FigureSource(None, text[end : output.start()]), FigureSource(int(cell[1]) if cell else None, output[3])]
-            end = output.end()
-        sources.append(FigureSource(None, text[end:]))
+        for record in _SOURCES.finditer(text):
+            tag, _, content = record[0].partition(">")
+            cell = _CELL.search(tag)
+            sources.append(FigureSource(int(cell[1]) if cell else None, content))
+        variables = text.rpartition(f"{prompts.VARIABLES}\n")[2].rpartition(f"\n{prompts.QUESTION} ")[0]
+        sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
     code = "\n".join(result["code"] for result in state["execution_results"])
     return figures_of(find_figures(parsed.spoken, sources, state["original_prompt"], code=code))
 

@@ -212,13 +212,14 @@ class ReplAgent:
             emit(self._host.log, UserChat(prompt, turn=turn))
         known = "\n".join(str(message.text) for message in self._history.messages if message.type != "ai")
         context = self._host.context(turn, prompt, known)
-        self._conversation.ask(turn, prompt, encodable(context.sections), {name: encodable(text) for name, text in context.variables.items()})
+        variables = {name: encodable(text) for name, text in context.variables.items()}
+        self._conversation.ask(turn, prompt, encodable(context.sections), variables, about_data=context.about_data)
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
         if changed := changed_sections(self._sections(), [str(message.text) for message in told]):  # a summary may have replaced them
             self._conversation.precede(encodable(changed))
             told = self._history.messages
-        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn)
+        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn, about_data=context.about_data)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
@@ -252,7 +253,7 @@ class ReplAgent:
         sections, tools = {"surroundings": self._host.surroundings()}, self._tools
         if tools is None:
             return sections | background(self._skills)
-        skills = {**tools.skills.descriptions(), **self._skills}
+        skills = {**tools.skills.descriptions(bundled=False), **self._skills}
         return sections | background(skills, tools.loaded.instructions(), tools.instructions(), tools.servers())
 
     def _withdraw(self, turn: Future[str]) -> None:

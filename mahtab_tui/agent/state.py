@@ -55,6 +55,8 @@ class AgentState(TypedDict):
     """The user's question."""
     turn: int
     """The question's number."""
+    about_data: bool
+    """Whether the question is about a variable."""
     step: int
     """The number of the last answer in this turn, from 0; -1 before the first."""
     current_response: str
@@ -98,13 +100,16 @@ class AgentState(TypedDict):
     """A sentence saying why the model could not answer; otherwise empty."""
 
 
-def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1) -> AgentState:
+def create_initial_state(
+    prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1, about_data: bool = False
+) -> AgentState:
     """Make the initial state of a turn. messages: the conversation, ending with the user's message; by default only the prompt."""
     return AgentState(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
         original_prompt=prompt,
         turn=turn,
+        about_data=about_data,
         step=-1,
         current_response="",
         ended=True,

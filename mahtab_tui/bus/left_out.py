@@ -101,16 +101,6 @@ class LeftOut:
         """Return whether the entry was replaced, so that the conversation shows no trace of it."""
         return entry in self._replaced
 
-    @property
-    def last_exchange(self) -> bool:
-        """Return whether the last question or an answer to it is left out."""
-        names: list[str] = []
-        for name in reversed(list(self._entries)):  # a copy: other threads may add entries
-            names += [] if name.startswith(("cell ", "tool ", "place ")) else [name]
-            if name.startswith("question "):
-                break
-        return any(name in self for name in names)
-
     def code(self, turn: int | None, step: int | None, block: int) -> bool:
         """Return whether a code block of an answer is left out, by its own name or as the cell that it became."""
         name = code_entry(turn, step, block)

@@ -56,8 +56,13 @@ class PromptHandler(logging.Handler):
             return
         self.left_out.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
-        if not isinstance(record, records.Hide | records.Replace | records.Private) and (of_agent or not isinstance(record, _MESSAGES)):
-            self._remember(record)
+        if isinstance(record, records.Hide | records.Replace | records.Private) or (isinstance(record, _MESSAGES) and not of_agent):
+            return
+        if isinstance(record, records.ReplOut):
+            if record.status == "ok" and not record.text.strip() and not record.detail:
+                return
+            record = record.changed(duration=None, detail=record.detail or None)
+        self._remember(record)
 
     def _remember(self, record: Record) -> None:
         self._records.append(record.changed(text=shorten(record.text, _RAW * 2)))

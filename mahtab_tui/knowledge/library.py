@@ -13,7 +13,7 @@ from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.index import Hit, SkillsIndex
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
-from mahtab_tui.settings.model import load_settings
+from mahtab_tui.settings.model import load_settings, resource_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.meaning import Meaning
@@ -90,9 +90,10 @@ class SkillLibrary:
         """Return the skills that match a query, the best first."""
         return self.index().search(query, limit)
 
-    def descriptions(self) -> dict[str, str]:
-        """Return the descriptions, which the model sees, by name."""
-        return {name: skill.description for name, skill in self.skills().items()}
+    def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
+        """Return descriptions by name. bundled: also of the skills that come with the program, which the model searches when it needs one."""
+        shipped = resource_folder("skills")
+        return {name: skill.description for name, skill in self.skills().items() if bundled or not skill.file.is_relative_to(shipped)}
 
     def get(self, name: str) -> Skill:
         """Return a skill by its name. Raises `NoSkill`."""

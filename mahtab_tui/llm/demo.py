@@ -15,6 +15,7 @@ from mahtab_tui.llm.chunks import text_of
 from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
 from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, DemoAnswer, plan, repair
 from mahtab_tui.llm.demo_search import WHO, search_answer
+from mahtab_tui.llm.prompts import VARIABLES
 from mahtab_tui.llm.scripted import ScriptedChatModel, usage_chunk
 
 TOKENS_PER_SECOND = 80.0
@@ -44,9 +45,9 @@ def answer(messages: list[BaseMessage]) -> str:
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
         return _judgement(last)
-    if results := read_results(last) if "<assistant-repl-out" in last and "<variables>" not in last else []:
+    if results := read_results(last) if "<assistant-repl-out" in last and VARIABLES not in last else []:
         return _told([output for output, _ in results if output], failed=any(failed for _, failed in results))
-    if "skipped block" in last and "<variables>" not in last:
+    if "skipped block" in last and VARIABLES not in last:
         return "I leave it at that."
     first = not any(isinstance(message, AIMessage) for message in messages)
     question, variables = read_question(last), read_variables(texts)

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_VARIABLES = re.compile(r"<variables>\n(.*?)\n</variables>", re.DOTALL)
-_VARIABLE = re.compile(r"(\w+): (\S+)(?: = (.*))?$")
-_CONTEXT = re.compile(r"<(surroundings|variables|recent-activity|prior-session)>\n.*?\n</\1>\s*", re.DOTALL)
+from mahtab_tui.llm.prompts import COMPUTE, QUESTION, VARIABLES
+
+_VARIABLES = re.compile(rf"^{VARIABLES}\n\n(.*)\n\n{QUESTION} ", re.DOTALL | re.MULTILINE)
+_VARIABLE = re.compile(r"(\w+): ([^\s,]+)(?:(?: =|,) (.*))?$")
+_CONTEXT = re.compile(r"<(surroundings|recent-activity|skills|instructions|prior-session)>\n.*?\n</\1>\s*", re.DOTALL)
 _CODE = re.compile(r"<(?:user|assistant)-repl-in\b([^>]*)>(.*?)</(?:user|assistant)-repl-in>", re.DOTALL)
 _OUTPUT = re.compile(r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL)
 _CELL = re.compile(r'cell="(\d+)"')
@@ -39,7 +41,7 @@ class FailedCell:
 
 def read_question(text: str) -> str:
     """Return the user's words, which follow the context."""
-    return _CONTEXT.sub("", text).strip()
+    return _CONTEXT.sub("", _VARIABLES.sub("", text)).strip().removesuffix(COMPUTE).strip()
 
 
 def read_variables(texts: Sequence[str]) -> list[KnownVariable]:

@@ -60,7 +60,7 @@ WRITE_OTHER_CODE = "The same code fails again. Write a different code block that
 CLOSING = "Now answer in one or two sentences from what was printed, without code: {question}"
 OUT_OF_TURNS = "You have used all {max_turns} runs of this question, so also say what is still open."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
-COMPUTE = "{figures} was not computed. Write one Python code block that prints the answer."
+COMPUTE = "Compute it: write one Python code block that prints the answer."
 CORRECT_FIGURES = "{figures} is not in the output. Correct your answer from the output, or write a code block that prints it."
 
 PLANNING = (
@@ -140,7 +140,7 @@ class ListedServer(NamedTuple):
 
 def system_prompt(functions: Sequence[HostFunction] = ()) -> str:
     """Return the system prompt, which stays the same in a session. functions: of the namespace; not those that are offered as tools."""
-    names = "".join(f", {function.name}{_signature(function)}" for function in functions)
+    names = "".join(f", {function.name}{_signature(function)}" for function in functions if function.name == function.called)
     return _SYSTEM.format(limit=OUTPUT_LIMIT, functions=_FUNCTIONS + names)
 
 
@@ -193,7 +193,7 @@ def _listed(skills: Mapping[str, str]) -> str:
 
 
 def _signature(function: HostFunction) -> str:
-    return f"({', '.join(name + (f'={default}' if default else '') for name, _, default in function.parameters)})"
+    return f"({', '.join(name for name, _, default in function.parameters if default is None)})"
 
 
 def edited(block: int) -> str:
@@ -359,21 +359,24 @@ def write_other_code(question: str) -> str:
     return WRITE_OTHER_CODE.format(question=_repeated(question))
 
 
-def compute(figures: Sequence[str], *, printed: bool) -> str:
-    """Ask for the computation of figures that the model has stated without one. printed: whether code has run for the question."""
-    return (CORRECT_FIGURES if printed else COMPUTE).format(figures=", ".join(figures[:_MOST_FIGURES]))
+def correct_figures(figures: Sequence[str]) -> str:
+    """Ask for an answer without figures that stand in no output."""
+    return CORRECT_FIGURES.format(figures=", ".join(figures[:_MOST_FIGURES]))
 
 
 def _repeated(question: str) -> str:
     return shorten(question, _LONG_QUESTION)
 
 
-def user_turn(context: str, variables: Mapping[str, str], question: str) -> str:
+def user_turn(context: str, variables: Mapping[str, str], question: str, *, about_data: bool = False) -> str:
     """Join context, variables (as `describe_variables` returns them) and question.
 
-    The variables stand without tags right before the question: small models answer more questions right like this.
+    The variables stand without tags right before the question, and one about data ends with what to do: small models answer more
+    questions right like this, and invent fewer figures.
     """
-    parts = [context, *([f"{VARIABLES}\n\n{join_variables(variables)}", f"{QUESTION} {question}"] if variables else [question])]
+    if variables:
+        question = f"{VARIABLES}\n\n{join_variables(variables)}\n\n{QUESTION} {question}"
+    parts = [context, question, *([COMPUTE] if about_data else [])]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -115,9 +115,7 @@ class AgentThread:
         if self._withdrawn.is_set():
             self._tell("stopped", turn)
             return ""
-        answer = agent.ask_sync(prompt, shown=turn)
-        self._turns.answered(prompt, answer)
-        return answer
+        return agent.ask_sync(prompt, shown=turn)
 
     def ask_from_cell(self, prompt: str) -> str:
         """Ask from a running cell, which waits: the agent's own cells run inside it. Raises `ModelError`."""

@@ -118,8 +118,8 @@ class Parts:
         self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
-        self.turns = TurnHost(*parts, self.private, self.hooks, past, keeps_exchange=not by_program and not no_trace, can_ask=face.can_ask)
-        self.entries = Entries(log, self.turns)
+        self.turns = TurnHost(*parts, self.private, self.hooks, past, can_ask=face.can_ask)
+        self.entries = Entries(log)
         self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
         self.suggestions: Suggestions | None = None

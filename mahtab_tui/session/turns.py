@@ -16,7 +16,7 @@ from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import HELD_BACK
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import AssistantChat, Notice, Record, Usage, UserAttachment, UserChat, emit
+from mahtab_tui.bus.records import AssistantChat, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Status
@@ -30,7 +30,6 @@ from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.review import Reviews
 from mahtab_tui.session.undo import Undo
 from mahtab_tui.session.variable_context import describe_changes, describe_for_model
-from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
@@ -42,8 +41,10 @@ if TYPE_CHECKING:
 _RECENT = 10
 """Cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
+_MOST_DATA = 50_000
+"""Characters of what the model was told of variables in which words of a question are looked for."""
 _COMMON = frozenset(
-    "what which with from that this have does many much there were the and for are how was all who why can you not head rows columns".split()
+    "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
 """Words of questions that say nothing about data."""
 
@@ -66,8 +67,6 @@ class TurnHost:
     hooks: Hooks | None
     past: InitVar[Sequence[Record]]
     _: KW_ONLY
-    keeps_exchange: bool
-    """Save the last question and answer for the next session, and load those of the previous one."""
     can_ask: bool
     """Whether there is a user who can answer."""
 
@@ -84,13 +83,8 @@ class TurnHost:
         self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
-        self._exchange: tuple[str, str] | None = None
-        """The last question and its answer."""
-        self._kept = False
-        """Whether it is saved for the next session."""
-        self._tells_prior = self.keeps_exchange and not past
         self._prior = ""
-        """The previous session's exchange, to be sent with the next question."""
+        """An earlier session's exchange, to be sent with the next question."""
         self._attached: dict[int, str] = {}
         """Attachments as XML, by the numbers of questions that were not sent yet."""
         self._turns = 0
@@ -98,8 +92,8 @@ class TurnHost:
         self._asked: str | None = None
         """The id of the approval that waits."""
         self._reviews = Reviews(self.log, self._kernel, self._undo)
-        self._data_words: set[str] = set()
-        """Words that stand in what the model was told of variables."""
+        self._data = ""
+        """What the model was told of variables, in lower case."""
 
     @cached_property
     def rules(self) -> CodeRules:
@@ -254,18 +248,19 @@ class TurnHost:
         attached = self._attached.pop(turn, "")
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
-        for text in variables.values():
-            self._data_words |= {*map(str.casefold, _WORD.findall(text))} - _COMMON
-        sections = render_context(self._prompt.get_context(), self._take_prior(), attached)
+        self._data = "\n".join([self._data, *variables.values()]).casefold()[-_MOST_DATA:]
+        sections = render_context(self._prompt.get_context(), self._prior, attached)
+        self._prior = ""
         self._prompt.clear()
         if self.profile.planning:
             from mahtab_tui.llm.prompts import PLANNING
 
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        return QuestionContext(sections, variables)
+        return QuestionContext(sections, variables, self._mentions_data(question))
 
-    def mentions_data(self, question: str) -> bool:
-        return not self._data_words.isdisjoint(map(str.casefold, _WORD.findall(question)))
+    def _mentions_data(self, question: str) -> bool:
+        """Tell whether a word of a question stands in what the model was told of variables."""
+        return any(word in self._data for word in _words(question))
 
     def surroundings(self) -> str:
         from mahtab_tui.llm.prompts import render_surroundings
@@ -289,39 +284,13 @@ class TurnHost:
             self._kernel.interrupt()
 
     def tell_prior(self, text: str) -> None:
-        """Tell the model about the previous session, once, with the next question."""
+        """Tell the model about an earlier session, once, with the next question."""
         self._prior = text
 
-    def _take_prior(self) -> str:
-        if self._tells_prior:
-            self._tells_prior = False
-            try:
-                if (last := load_last_session()) is not None:
-                    self._prior = last.as_text()
-            except LastSessionError as error:
-                emit(self.log, Notice(str(error), level="warning"))
-        prior, self._prior = self._prior, ""
-        return prior
 
-    def answered(self, question: str, answer: str) -> None:
-        """Save an exchange for the next session."""
-        if self.keeps_exchange:
-            self._exchange, self._kept = (question, answer), False
-            self.keep_exchange()
-
-    def keep_exchange(self) -> None:
-        """Save the last exchange, or delete it if the user has hidden or replaced it."""
-        wanted = not self.left_out.last_exchange
-        if self._exchange is None or wanted == self._kept:
-            return
-        self._kept = wanted
-        try:
-            if wanted:
-                save_last_session(*map(self.secrets.told, self._exchange))
-            else:
-                forget_last_session()
-        except LastSessionError as error:
-            emit(self.log, Notice(str(error), level="warning"))
+def _words(text: str) -> set[str]:
+    """Return the words of a text that may name data, in lower case and in the singular."""
+    return {word.casefold().rstrip("s") for word in _WORD.findall(text)} - _COMMON
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, EncodedPicture]]:

@@ -45,15 +45,6 @@ def save_last_session(user: str, assistant: str) -> None:
         raise LastSessionError(f"The last session could not be saved. {error}") from None
 
 
-def forget_last_session() -> None:
-    """Delete the saved exchange. Raises `LastSessionError`."""
-    path = last_session_file()
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise LastSessionError(f"The last session in {path} could not be deleted: {error.strerror}.") from None
-
-
 def load_last_session() -> LastSession | None:
     """Load the saved exchange; None if there is none. Raises `LastSessionError` if the file cannot be used."""
     path = last_session_file()

@@ -12,6 +12,7 @@ from mahtab_tui.bus.covering import MASK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.values import Status
+from mahtab_tui.llm.prompts import join_variables
 from mahtab_tui.session.variable_context import ROOM, describe_for_model
 from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened
@@ -72,7 +73,7 @@ def test_what_is_private_or_made_from_it_is_not_described(open_session: Callable
     it.run(PRIVATE, "raised = [value + 1 for value in top]", FRAME, "private('salaries')")
     session = it.session
     codes = ["salaries; alias; box; top; raised; show()", "cars"]
-    text = describe_for_model(session.kernel, session.private, "salaries alias box top raised HOLDER cars", codes)
+    text = join_variables(describe_for_model(session.kernel, session.private, "salaries alias box top raised HOLDER cars", codes))
     assert text.startswith(DESCRIBED)
     assert "42424" not in text
     assert "salary" not in text
@@ -84,7 +85,7 @@ def test_all_descriptions_together_stay_within_their_room(open_session: Callable
     it = open_session()
     it.run("import pandas as pd\nfor n in range(20): globals()[f'table{n}'] = pd.DataFrame({f'column {c}': ['value'] for c in range(40)})")
     session = it.session
-    text = describe_for_model(session.kernel, session.private, "What is in table3?", [])
+    text = join_variables(describe_for_model(session.kernel, session.private, "What is in table3?", []))
     assert text.startswith("table3: DataFrame, 1 row x 40 columns\n")
     assert "table19: DataFrame, 1 row x 40 columns\n" in text
     described, _, rest = text.rpartition("\n\n")

@@ -18,7 +18,6 @@ from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.last_session import load_last_session
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude
@@ -228,28 +227,6 @@ def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(proje
     assert second == "<conversation><human>first?</human><assistant>One.</assistant></conversation>\n\nsecond?"
     assert third == "third?"
     assert len(fake.starts) == 2
-
-
-def test_what_is_left_out_is_not_told_in_the_next_session_either(open_session: Open) -> None:
-    it = open_session("One.", "Two.")
-    ask(it, 1, "first?")
-    wait_for(lambda: said_last() == "first?")
-    it.session.hide("question 1", True)
-    assert said_last() == ""
-    it.session.hide("question 1", False)
-    assert said_last() == "first?"
-    ask(it, 2, "second?")
-    wait_for(lambda: said_last() == "second?")
-    it.session.hide("answer 1.0", True)
-    assert said_last() == "second?"
-    it.session.hide("answer 2.0", True)
-    assert said_last() == ""
-
-
-def said_last() -> str:
-    """The question that the next session would be told."""
-    last = load_last_session()
-    return "" if last is None else last.user
 
 
 def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:

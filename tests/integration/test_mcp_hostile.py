@@ -145,14 +145,12 @@ def test_names_and_texts_of_any_kind_break_nothing(open_with: Open) -> None:
 
 def system(it: Any) -> str:
     """What the model is told of servers."""
-    from mahtab_tui.llm.prompts import system_prompt
+    from mahtab_tui.llm.prompts import background, changed_sections
 
-    return system_prompt(servers=it.session.knowledge.toolset.servers())
+    return changed_sections(background({}, servers=it.session.knowledge.toolset.servers()), [])
 
 
 def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: Open) -> None:
-    from mahtab_tui.llm.prompts import system_prompt
-
     properties = {f"argument_{number}": {"type": "string", "description": "What it is " * 20} for number in range(30)}
     many = [
         {"name": f"tool_{number}", "description": f"Do the thing {number}. " * 50, "inputSchema": {"type": "object", "properties": properties}}
@@ -165,7 +163,7 @@ def test_five_hundred_tools_cost_at_most_a_thousand_tokens(open_with: Open) -> N
     told = system(it)
     assert "- many: A plain ␛[31mserver (500 tools)" in told
     assert "- many.tool_19(*, argument_0: str = ..." in told
-    assert 0 < tokens_in([told]) - tokens_in([system_prompt()]) <= 1_000
+    assert 0 < tokens_in([told]) <= 1_000
     assert "many.tool_123(" in it.value("print(tools.search('thing 123', 5))")
 
 

@@ -337,11 +337,6 @@ def test_agents_of_other_programs(it: Doors) -> None:
     assert CANARY not in it.ask("What did the agent do?")
 
 
-def test_the_exchange_that_the_next_session_is_told(it: Doors, home: Path) -> None:
-    it.ask(f"is it {CANARY} word?", f"It is {CANARY} word.")
-    assert CANARY not in (home / ".mahtab" / "last_session.json").read_text()
-
-
 def test_changes_and_undo(it: Doors) -> None:
     it.run("df = df[df.n > 2]")
     it.session.undo.undo(it.session.cells.last)

@@ -66,7 +66,7 @@ def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Des
     agent = agent_of(desk, words("Yes."), words("Yes."))
     agent.ask_sync("well?")
     (told,) = human(agent)
-    assert "<variables>\nn: int = 42\n</variables>" in told
+    assert "Variables in the session:\n\nn: int = 42\n" in told
     assert ">43</user-repl-out>" in told
     assert told.endswith("\n\nwell?")
     agent.ask_sync("and now?")

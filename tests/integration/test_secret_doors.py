@@ -164,10 +164,7 @@ def test_no_model_of_a_search_is_told_it(it: Doors, service: Service) -> None:
 # Files
 
 
-def test_the_last_session_and_the_input_history(it: Doors, service: Service, home: Path) -> None:
-    service.replies = [OPENAI.reply(f"It is {KEY}.")]
-    assert it.session.agent.ask(f"is it {KEY}?")
-    assert_masked((home / ".mahtab" / "last_session.json").read_text())
+def test_the_input_history(it: Doors, service: Service, home: Path) -> None:
     history = History(home / ".mahtab" / "history.db", "here", it.session.secrets.mask)
     history.add(f"x = {KEY!r}", "python")
     history.close()

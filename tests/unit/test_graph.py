@@ -32,7 +32,7 @@ def test_graph_simple_text_response(desk: Desk) -> None:
     assert state["turn_count"] == 0
     assert desk.doings() == ["thinking", "done"]
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
-    assert (answer.text, answer.attrs) == ("It is a list.", {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": ()})
+    assert (answer.text, answer.attrs) == ("It is a list.", {"turn": 1, "step": 0, "party": "replay", "stopped": False, "figures": []})
 
 
 def test_graph_code_then_done(desk: Desk) -> None:

@@ -33,7 +33,7 @@ def test_the_system_prompt_is_short_and_names_the_functions() -> None:
     function = HostFunction("find", "find", (("what", "str", None), ("limit", "int", "5")), "Find something.\nAnd more.")
     prompt = system_prompt([function])
     assert estimated_tokens([prompt]) < 350
-    assert "find(what, limit=5)" in prompt
+    assert ", find(what)." in prompt
     for name in re.findall(r"(\w+)\(", prompt.partition("help(name) tells more")[2]):
         assert name in NAMES or name == "find"
 
@@ -116,6 +116,6 @@ def test_of_many_skills_some_are_named_and_how_the_others_are_found() -> None:
     text = background(skills)["skills"]
     named = text.count("\n- skill-")
     assert len(text) < SKILLS_ROOM + 10_000
-    assert 100 < named < 1_000
+    assert 100 < named < 2_000
     assert f"\n- … and {10_000 - named:,} more: print(search_skills(words)) finds them" in text
     assert "more: print(search_skills" not in background({"one": "What it does."})["skills"]

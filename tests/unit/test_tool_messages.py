@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
@@ -38,7 +38,7 @@ def test_the_next_question_repeats_the_calls_as_they_were(desk: Desk) -> None:
 def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
     conversation = Conversation()
     conversation.ask(1, "what is x?", "")
-    asked = [{"id": name, "name": "read_file", "args": {}, "type": "tool_call"} for name in ("one", "two")]
+    asked: list[Any] = [{"id": name, "name": "read_file", "args": {}, "type": "tool_call"} for name in ("one", "two")]
     conversation.add(1, [AIMessage("Let me see.", tool_calls=asked, id="1.0"), ToolMessage("x = 1", tool_call_id="one")])
     conversation.ask(2, "and?", "")
     question, call, result, _ = conversation.told(LeftOut())
@@ -55,6 +55,7 @@ def test_a_result_that_is_hidden_is_not_told_any_more(desk: Desk, hidden: str) -
     emit(desk.session.log, tags.HIDE, entry=hidden, hidden=True)
     agent.ask_sync("and?")
     said = "\n".join(str(message.text) for message in model.asked[2][1:])
+    said = said.partition("<assistant-tool")[2]
     assert ("x = 1" in said, "tidy: Tidy up" in said) == (hidden != "tool 1.0.0", hidden != "tool 1.0.1")
 
 
@@ -64,7 +65,8 @@ def test_a_question_that_is_replaced_takes_its_calls_along(desk: Desk) -> None:
     agent.ask_sync("what is x?")
     emit(desk.session.log, tags.REPLACE, "", entry="question 1")
     agent.ask_sync("and y?")
-    [question] = model.asked[2][1:]
+    *_, question = model.asked[2][1:]
+    assert len(model.asked[2]) == 2
     assert str(question.text).endswith("and y?")
     assert "assistant-tool" not in question.text
 
