@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -32,13 +32,27 @@ class Conversation:
     def __init__(self, history: Iterable[KeptMessage] = ()) -> None:
         self._messages = [said if said.role == "user" else said._replace(role="assistant") for said in history if said.text]
 
-    def ask(self, turn: int, question: str, context: str, variables: Mapping[str, str] | None = None, *, about_data: bool = False) -> None:
-        self._messages.append(KeptMessage("user", question, turn, context=context, variables=variables or {}, about_data=about_data))
+    def ask(
+        self,
+        turn: int,
+        question: str,
+        context: str,
+        variables: Mapping[str, str] | None = None,
+        instruction: str = "",
+        private: Collection[str] = (),
+    ) -> None:
+        asked = KeptMessage("user", question, turn, context=context, variables=variables or {}, instruction=instruction)
+        self._messages.append(asked._replace(private=frozenset(private)))
 
     def precede(self, text: str) -> None:
         """Put a text before the context of the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
+
+    def instruct(self, text: str) -> None:
+        """Add to what the model is asked to do with the last question."""
+        question = self._messages[-1]
+        self._messages[-1] = question._replace(instruction=question.instruction + text)
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
         """Add what followed a question: answers, each followed by the results of its code and tool calls."""
@@ -117,7 +131,7 @@ def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     if not left_out:
         if message.role != "user":
             return message.text
-        return prompts.user_turn(message.context, message.variables, message.text, about_data=message.about_data)
+        return prompts.user_turn(message.context, message.variables, message.text, message.instruction)
     if message.role == "user":
         return _rest_of_question(message, left_out)
     if left_out.replaced(answer_entry(message.turn, message.step)):
@@ -129,13 +143,13 @@ def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
     """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub("", _without_cells(_without_private(message.context, left_out), left_out)).strip()
-    private = left_out.private
-    variables = {name: f"{name}: private" if name in private else text for name, text in message.variables.items()}
+    # Other variables may hold what has become private since they were described.
+    variables = {} if left_out.private - message.private else message.variables
     if left_out.replaced(entry):
         return prompts.render_context("".join(found[0] for found in _ELEMENT.finditer(context)).strip())
     if entry in left_out:
         return prompts.user_turn(_ATTACHMENTS.sub("", context).strip(), variables, prompts.TAKEN_OUT)
-    return prompts.user_turn(context, variables, message.text, about_data=message.about_data)
+    return prompts.user_turn(context, variables, message.text, message.instruction)
 
 
 def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:

@@ -65,8 +65,10 @@ class KeptMessage(NamedTuple):
     """The sections that precede a question."""
     variables: Mapping[str, str] = MappingProxyType({})
     """Of a question: a text for each variable."""
-    about_data: bool = False
-    """Whether it is a question about a variable."""
+    instruction: str = ""
+    """Of a question: what the model is asked to do with it."""
+    private: frozenset[str] = frozenset()
+    """Of a question: the names that were private when its variables were described."""
     calls: Sequence[ToolCall] = ()
     """Of an answer: its tool calls, as the model made them."""
     call: str = ""

@@ -128,15 +128,14 @@ class Nodes:
         if not blocks:
             return update | ({"next": "generate"} if state["tool_calls"] else self._send_back(state))
         update["turn_count"] = state["turn_count"] + 1
-        earlier = {normalized(result["code"]): result for result in state["execution_results"] if result["cell"] is not None}
-        new = [block for block in blocks if normalized(block) not in earlier]
-        if new:
-            return update | {"code_blocks": new, "next": "approve"}
+        earlier = _earlier(state)
+        if any(normalized(block) not in earlier for block in blocks):
+            return update | {"code_blocks": blocks, "next": "approve"}
         failed = any(earlier[normalized(block)]["is_error"] for block in blocks)
         again = failed and not state["repeated"] and update["turn_count"] < self._max_turns
         instead = prompts.write_other_code(state["original_prompt"]) if again else prompts.REPEATED
         # Without the repetition, which a model that sees it repeats once more.
-        update["messages"] = _with_last(state["messages"][:-1], instead)
+        update["messages"] = _with_last(_without_answer(state["messages"]), instead)
         return update | {"repeated": True, "next": "generate" if again else "close"}
 
     def _send_back(self, state: AgentState) -> Update:
@@ -148,11 +147,13 @@ class Nodes:
             text = prompts.correct_figures(missing)
             return {"sent_back": True, "messages": [*state["messages"], HumanMessage(text)], "next": "generate"}
         # Without the figures, which a model that sees them repeats.
-        return {"sent_back": True, "messages": _with_last(state["messages"][:-1], prompts.COMPUTE), "next": "generate"}
+        return {"sent_back": True, "messages": _with_last(_without_answer(state["messages"]), prompts.COMPUTE), "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""
         request = request_of(state)
+        if normalized(request.code) in _earlier(state):
+            return {"decision": Decision("run")._asdict()}  # it will not run, see `_run`
         if not (why := refusal(request.code)):
             return {"decision": interrupt(request._asdict())}
         writer(request.record(self._session.party).changed(state="refused"))
@@ -312,6 +313,8 @@ class Nodes:
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = request_of(state)
+        if normalized(request.code) in _earlier(state):
+            return _skipped(state, request.block, prompts.REPEATED, status="repeated")
         if decision.action == "refuse":
             return _skipped(state, request.block, prompts.refused(request.block, decision.reason))
         if decision.action == "skip":
@@ -345,9 +348,14 @@ def request_of(state: AgentState) -> ApprovalRequest:
     return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(state["code_blocks"]), state["code_blocks"][block])
 
 
-def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
+def _skipped(state: AgentState, block: int, note: str, status: str = "skipped") -> ExecutionResult:
     code = state["code_blocks"][block]
-    return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status="skipped", note=note)
+    return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status=status, note=note)
+
+
+def _earlier(state: AgentState) -> dict[str, ExecutionResult]:
+    """Return what has run for the question, by its normalized code."""
+    return {normalized(result["code"]): result for result in state["execution_results"] if result["cell"] is not None}
 
 
 def normalized(code: str) -> str:
@@ -378,8 +386,14 @@ def _figures(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> 
     return figures_of(find_figures(parsed.spoken, sources, state["original_prompt"], code=code))
 
 
+def _without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:
+    return messages[:-1] if messages[-1].type == "ai" else messages
+
+
 def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
-    """Append a text to the last message."""
+    """Append a text to the last message; after the result of a tool call, as a message of its own."""
+    if not isinstance(messages[-1], HumanMessage):
+        return [*messages, HumanMessage(addition)]
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 

@@ -26,7 +26,7 @@ from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
-from mahtab_tui.llm.prompts import background, changed_sections, render_variables, system_prompt
+from mahtab_tui.llm.prompts import COMPUTE, background, changed_sections, render_variables, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.token_estimate import estimated_tokens
 from mahtab_tui.llm.usage import room_of
@@ -213,7 +213,9 @@ class ReplAgent:
         known = "\n".join(str(message.text) for message in self._history.messages if message.type != "ai")
         context = self._host.context(turn, prompt, known)
         variables = {name: encodable(text) for name, text in context.variables.items()}
-        self._conversation.ask(turn, prompt, encodable(context.sections), variables, about_data=context.about_data)
+        self._conversation.ask(
+            turn, prompt, encodable(context.sections), variables, COMPUTE if context.about_data else "", self._host.left_out.private
+        )
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
         if changed := changed_sections(self._sections(), [str(message.text) for message in told]):  # a summary may have replaced them
@@ -223,6 +225,7 @@ class ReplAgent:
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
+            self._conversation.instruct(str(state["messages"][len(told) - 1].text)[len(str(told[-1].text)) :])
             self._conversation.add(turn, state["messages"][len(told) :])
         if state["failure"]:
             raise ModelError(state["failure"])

@@ -9,7 +9,6 @@ from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.told import told, told_output
-from mahtab_tui.llm.prompts import as_shown
 
 LIMIT = 12_000
 """Characters of one output."""
@@ -22,11 +21,11 @@ def render_results(results: Sequence[ExecutionResult], *, with_code: bool = Fals
 
 def _render(result: ExecutionResult, with_code: bool, limit: int) -> str:
     parts = [result["note"]] if result["note"] else []
-    ran = result["status"] != "skipped"
+    ran = result["status"] not in ("skipped", "repeated")
     if with_code or (ran and result["note"]):
         parts.append(to_xml(AssistantReplIn(shorten(told(result["code"]), limit), cell=result["cell"])))
     if ran:
         output = shorten(told_output(result["output"], rewritten=result.get("rewritten", False)).rstrip(), limit) or "(nothing was printed)"
+        output = "\n\n".join([output, told(made)] if (made := result.get("variables")) else [output])
         parts.append(to_xml(AssistantReplOut(output, cell=result["cell"], status=result["status"])))
-        parts += [as_shown(made)] if (made := result.get("variables")) else []
     return "\n".join(parts)

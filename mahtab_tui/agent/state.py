@@ -34,7 +34,7 @@ class ExecutionResult(TypedDict):
     output: str
     is_error: bool
     status: str
-    """A `kernel.values.Status` value, or ``skipped``."""
+    """A `kernel.values.Status` value; ``skipped``; or ``repeated`` for code that has run before, so that it did not run again."""
     note: str
     """Tells the model why it did not run as written; otherwise empty."""
     rewritten: NotRequired[bool]

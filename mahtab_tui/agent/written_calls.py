@@ -13,11 +13,8 @@ from mahtab_tui.llm.chunks import encodable
 
 _LONGEST = 20_000
 """Characters of a text that is read as a call."""
-_CALL = re.compile(
-    r"<tool_call>(?P<tagged>.*?)(?:</tool_call>|\Z)"
-    r"|^(?P<fence>```+)[ \t]*\w*[ \t]*\n(?P<fenced>[ \t]*[\[{].*?)\n[ \t]*(?P=fence)[ \t]*$",
-    re.DOTALL | re.MULTILINE,
-)
+_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"[ \t]*`{3,}\w*[ \t]*")
 _NAME = ("name", "tool", "function", "tool_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 
@@ -30,15 +27,25 @@ def written_calls(text: str, tools: Collection[str]) -> tuple[str, list[ToolCall
     """
     calls: list[ToolCall] = []
 
-    def remove(found: re.Match[str]) -> str:
-        read = _read(found["tagged"] or found["fenced"] or "")
+    def take(written: str) -> bool:
+        read = _read(written)
         calls.extend(_call(len(calls) + place, *one, tools) for place, one in enumerate(read))
-        return "" if read else found[0]
+        return bool(read)
 
-    rest = _CALL.sub(remove, text)
-    if not calls and (whole := _read(text)):
-        rest, calls = "", [_call(place, *one, tools) for place, one in enumerate(whole)]
-    return (rest.strip() if calls else text), calls
+    rest = _TAGGED.sub(lambda found: "" if take(found[1]) else found[0], text)
+    kept, fence = list[str](), list[str]()
+    for line in rest.split("\n"):
+        if not fence and not _FENCE.fullmatch(line):
+            kept.append(line)
+            continue
+        fence.append(line)
+        if len(fence) > 1 and line.strip("` \t") == "" and line.strip():
+            kept += [] if take("\n".join(fence[1:-1])) else fence
+            fence = []
+    rest = "\n".join([*kept, *fence])
+    if not calls and take(text):
+        rest = ""
+    return (rest.strip(), calls) if calls else (text, [])
 
 
 def _read(text: str) -> list[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mahtab_tui.bus.fences import python_fences
 from mahtab_tui.bus.splitter import AnswerSplitter, Kind
 
-_RECORD = r"(?:(?:user|assistant)-repl-out|user-repl-in|user-chat|assistant-tool|user-attachment|recent-activity|variables|surroundings)"
+_RECORD = r"(?:(?:user|assistant)-repl-out|user-repl-in|user-chat|assistant-tool|user-attachment|recent-activity|surroundings)"
 _COPIED = re.compile(rf"(?m)^[ \t]{{0,20}}</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>|</?{_RECORD}(?:[ \t][^<>\n]{{0,200}})?>[ \t]{{0,20}}$")
 _COPIED_END = re.compile(r"(?m)</assistant-repl-in[ \t]{0,20}>[ \t]{0,20}$")
 

@@ -368,15 +368,15 @@ def _repeated(question: str) -> str:
     return shorten(question, _LONG_QUESTION)
 
 
-def user_turn(context: str, variables: Mapping[str, str], question: str, *, about_data: bool = False) -> str:
-    """Join context, variables (as `describe_variables` returns them) and question.
+def user_turn(context: str, variables: Mapping[str, str], question: str, instruction: str = "") -> str:
+    """Join context, variables (as `describe_variables` returns them), question and what to do with it.
 
-    The variables stand without tags right before the question, and one about data ends with what to do: small models answer more
-    questions right like this, and invent fewer figures.
+    The variables stand without tags right before the question, and the instruction after it: small models answer more questions right
+    like this, and invent fewer figures.
     """
     if variables:
         question = f"{VARIABLES}\n\n{join_variables(variables)}\n\n{QUESTION} {question}"
-    parts = [context, question, *([COMPUTE] if about_data else [])]
+    parts = [context, question, instruction]
     return "\n\n".join(part for part in parts if part)
 
 

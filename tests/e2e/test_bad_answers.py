@@ -84,9 +84,9 @@ def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[.
 def test_the_turns_end_and_it_is_said(start: Start, replay: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "2")
     again = {"text": '{"is_complete": false, "reasoning": "more", "next_action": "more"}', "match": "is_complete", "repeat": True}
-    closing = {"text": "I stop here.", "match": "in words"}
-    code = {"text": "```python\n1\n```", "repeat": True}
-    screen = start("--model", replay(again, closing, code), "--approval", "auto")
+    closing = {"text": "I stop here.", "match": "from what was printed"}
+    codes = [{"text": f"```python\n{number}\n```"} for number in range(2)]
+    screen = start("--model", replay(again, closing, *codes), "--approval", "auto")
     screen.wait(IDLE)
     screen.type("`go")
     screen.press("enter")

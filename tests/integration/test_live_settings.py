@@ -49,7 +49,8 @@ def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., 
 
 
 def test_the_limit_of_turns_and_the_reflection_change_in_a_session(open_session: Callable[..., Opened]) -> None:
-    it = open_session(CODE, {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}, approval="auto")
+    again = {"text": "```python\nprint(2)\n```"}
+    it = open_session(CODE, again, {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}, approval="auto")
     _ = it.session.agent.agent
     assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)

@@ -185,7 +185,10 @@ def test_a_model_that_sees_is_shown_the_next_picture_though_one_was_refused(serv
     assert [len(images(body)) for body in service.asked] == [1, 0, 1]
 
 
-def test_a_service_that_takes_no_tools_is_still_shown_them(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+def test_a_service_that_takes_no_tools_is_still_shown_them(
+    service: Service, asked: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
     service.replies = [refusing(400, "llama does not support tools", plain=True), OLLAMA.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
     ask(asked(OLLAMA), "what is @a.png?")

@@ -279,7 +279,7 @@ def test_a_mark_holds_back_what_ran_before_it_and_taking_it_away_gives_it_back(s
     before = doors.ask("Before?")
     assert CANARY in before
     assert NUMBER in before
-    assert "df: DataFrame = 2 × 2" in before
+    assert "df: DataFrame, 2 rows x 2 columns" in before
     doors.run("private('df')", "private('word')")
     told = doors.ask("Marked?")
     assert "canary-Zq7 word" not in told

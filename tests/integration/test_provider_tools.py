@@ -19,6 +19,12 @@ from tests.services import ANTHROPIC, OLLAMA, Protocol, Reply, Service, _delta, 
 CALLS: list[tuple[str, dict[str, Any]]] = [("read_file", {"path": "app.py"}), ("search_code", {"pattern": "("})]
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service is not on this machine, where models get no tools."""
+    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
+
+
 @pytest.fixture
 def desk(project: Path) -> Iterator[Desk]:
     (project / "app.py").write_text("x = 1\n")

@@ -68,7 +68,7 @@ def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Des
     (told,) = human(agent)
     assert "Variables in the session:\n\nn: int = 42\n" in told
     assert ">43</user-repl-out>" in told
-    assert told.endswith("\n\nwell?")
+    assert told.endswith("\n\nQuestion: well?")
     agent.ask_sync("and now?")
     assert "repl-out" not in human(agent)[1], "what was told already is not told again"
 
@@ -257,8 +257,8 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
         agent = agent_of(desk, code("total = sum(data)\ntotal"), INCOMPLETE, code("import os; os._exit(3)"), INCOMPLETE, words("It died."))
         assert agent.ask_sync("sum data") == "It died."
         told = human(agent)
-        assert "data: list = 3 items" in told[0]
-        assert '<assistant-repl-out cell="2" status="ok">6<' in told[1]
+        assert "data: list, 3 items of int: 1, 2, 3" in told[0]
+        assert '<assistant-repl-out cell="2" status="ok">6\n\ntotal: int = 6<' in told[1]
         assert 'status="died"' in told[2]
         assert desk.namespace == {}
     finally:

@@ -183,14 +183,14 @@ def test_a_broken_skill_is_a_notice_at_the_start(open_session: Callable[..., Ope
     assert it.store.wait(tags.NOTICE, level="warning").text.startswith(str(path))
 
 
-def test_a_skill_that_a_cell_loads_is_told_to_the_model_with_every_question_until_it_is_unloaded(
+def test_a_skill_that_a_cell_loads_goes_to_the_model_with_the_next_question(
     open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
     told: list[bool] = []
 
     def hear(self: ChatReplay, messages: list[BaseMessage], *args: Any, **options: Any) -> Iterator[Any]:
-        told.append("Put things away." in messages[0].text)
+        told.append("Put things away." in messages[-1].text)
         return stream(self, messages, *args, **options)
 
     stream = ChatReplay._stream
@@ -204,7 +204,7 @@ def test_a_skill_that_a_cell_loads_is_told_to_the_model_with_every_question_unti
             assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "Put things away.\n"
         it.session.submit("ask", "go")
         it.store.wait(tags.AGENT, state="done", turn=place + 1)
-    assert told == [True, True, False]
+    assert told == [True, False, False], "once, until it changes"
     assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [True, False]
 
 

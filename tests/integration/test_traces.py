@@ -124,7 +124,8 @@ def test_tokens_cost_and_tools_are_attributes(collector: Collector, project: Pat
     assert [span.attributes["gen_ai.response.finish_reasons"] for span in chats] == [["stop"], ["length"]]
 
 
-def test_tool_calls_are_spans(collector: Collector, project: Path) -> None:
+def test_tool_calls_are_spans(collector: Collector, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.agent.nodes.is_on_this_machine", lambda llm: False)
     (project / "app.py").write_text("x = 1\n")
     with serving() as service:
         it = open_with_service(service.url, project)

@@ -17,7 +17,7 @@ from mahtab_tui.kernel.worker.listing import described
 from mahtab_tui.kernel.worker.text_tools import grep, peek
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo import ChatDemo, answer
-from mahtab_tui.llm.prompts import CLOSING, REFLECTION_PROMPT_TEMPLATE, user_turn
+from mahtab_tui.llm.prompts import CLOSING, COMPUTE, REFLECTION_PROMPT_TEMPLATE, user_turn
 
 SALES = pd.DataFrame({"Region": ["n", "s", "n"], "price": [10.0, 20.0, 60.0]})
 NAMESPACE: dict[str, Any] = {"df": SALES, "prices": [3, 4, 50], "ages": {"a": 1, "b": 3}, "log": "one ERROR\ntwo\nERROR three", "n": 42}
@@ -29,7 +29,7 @@ ROWS = [{"id": "1", "price": "10", "region": "n"}, {"id": "2", "price": "", "reg
 def question(text: str, activity: str = "", namespace: dict[str, Any] = NAMESPACE) -> list[BaseMessage]:
     rows = [described(name, value) for name, value in namespace.items()]
     listed = "\n".join(f"{row['name']}: {row['type']} = {row['summary']}" for row in rows)
-    return [SystemMessage("s"), HumanMessage(user_turn(activity, {"all": listed}, text, about_data=True))]
+    return [SystemMessage("s"), HumanMessage(user_turn(activity, {"all": listed}, text, COMPUTE))]
 
 
 def run(text: str, activity: str = "", namespace: dict[str, Any] = NAMESPACE) -> str:

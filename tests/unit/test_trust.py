@@ -40,6 +40,7 @@ WAITS: dict[str, object] = {
     "rlm_concurrency": 1,
     "rlm_small": 1,
     "rlm_ask_above": 51,
+    "output_answers": True,
     "reflection": "always",
     "max_turns": 6,
     "base_url": "https://elsewhere.example/v1",

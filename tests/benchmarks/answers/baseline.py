@@ -85,6 +85,8 @@ class BaselineTalk:
         outcome.read, outcome.written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         outcome.cached = (reply.get("timings") or {}).get("cache_n", 0) if cached is None else cached
+        if len(self._messages) > 2:
+            outcome.later_read, outcome.later_cached = outcome.read, outcome.cached
         outcome.transcript.append(("answer", words))
         self._messages.append({"role": "assistant", "content": words})
         block = _BLOCK.search(words)

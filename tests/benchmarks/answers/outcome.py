@@ -35,6 +35,9 @@ class Outcome:
     written: int = 0
     cached: int = 0
     """Tokens read from the server's cache."""
+    later_read: int = 0
+    """Tokens read by the calls after the first one of the conversation."""
+    later_cached: int = 0
     not_computed: int | None = None
     """Figures of the answer that no code has computed; None if the program does not count them."""
 

@@ -36,13 +36,14 @@ class _Collector(logging.Handler):
         self.records.append(record_of(record))
 
 
-def outcome_of(seen: Sequence[Record]) -> Outcome:
-    """Count what the records of one question say."""
-    outcome = Outcome()
+def outcome_of(seen: Sequence[Record], *, first: bool = True) -> Outcome:
+    """Count what the records of one question say. first: whether it is the first question of its conversation."""
+    outcome = Outcome(not_computed=0)
     for record in seen:
         match record:
             case records.AssistantChat():
                 outcome.transcript.append(("answer", record.text))
+                outcome.not_computed = sum(not figure.found for figure in record.figures or ())
             case records.AssistantReplIn():
                 outcome.codes.append(record.text)
                 outcome.transcript.append(("code", record.text))
@@ -53,6 +54,9 @@ def outcome_of(seen: Sequence[Record]) -> Outcome:
                 outcome.read += record.input_tokens
                 outcome.written += record.output_tokens
                 outcome.cached += record.cache_read_tokens
+                if outcome.calls > 1 or not first:
+                    outcome.later_read += record.input_tokens
+                    outcome.later_cached += record.cache_read_tokens
             case records.Notice():
                 outcome.transcript.append((record.level, record.text))
     return outcome
@@ -63,6 +67,7 @@ class SessionTalk:
 
     def __init__(self, session: Session, collector: _Collector, seconds: float) -> None:
         self._session, self._collector, self._seconds = session, collector, seconds
+        self._first = True
 
     def ask(self, question: str) -> Outcome:
         self._collector.records.clear()
@@ -76,7 +81,8 @@ class SessionTalk:
             failure = f"{type(error).__name__}: {error}"
         seconds = time.perf_counter() - began
         limit.cancel()
-        outcome = outcome_of(self._collector.records)
+        outcome = outcome_of(self._collector.records, first=self._first)
+        self._first = False
         outcome.answer, outcome.seconds = _CODE.sub("", answer).strip(), seconds
         outcome.failure = failure or (f"stopped after {self._seconds:g} s" if seconds >= self._seconds else "")
         return outcome

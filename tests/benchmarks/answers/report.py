@@ -28,6 +28,9 @@ class Row:
     read: int
     written: int
     cached: int
+    later_read: int
+    """Tokens read by the calls after the first one of the conversation."""
+    later_cached: int
     repeated: int
     """Blocks that had run before, unchanged."""
     speaks_of_code: bool
@@ -56,6 +59,8 @@ def make_row(program: str, item: Item, outcome: Outcome) -> Row:
         read=outcome.read,
         written=outcome.written,
         cached=outcome.cached,
+        later_read=outcome.later_read,
+        later_cached=outcome.later_cached,
         repeated=outcome.repeated,
         speaks_of_code=outcome.speaks_of_code,
         not_computed=outcome.not_computed,
@@ -91,6 +96,11 @@ def _cached(rows: Sequence[Row]) -> str:
     return f"{sum(row.cached for row in rows) / read:.0%}" if read else "-"
 
 
+def _later_cached(rows: Sequence[Row]) -> str:
+    read = sum(row.later_read for row in rows)
+    return f"{sum(row.later_cached for row in rows) / read:.0%}" if read else "-"
+
+
 def _not_computed(rows: Sequence[Row]) -> str:
     counts = [row.not_computed for row in rows if row.not_computed is not None]
     return str(sum(counts)) if counts else "-"
@@ -104,6 +114,7 @@ _FIGURES: dict[str, Callable[[Sequence[Row]], str]] = {
     "code blocks a question": _mean(lambda row: len(row.codes)),
     "tokens read a question": _mean(lambda row: row.read),
     "tokens read from the server's cache": _cached,
+    "  from the second call on": _later_cached,
     "tokens written a question": _mean(lambda row: row.written),
     "unchanged blocks that ran again": _total(lambda row: row.repeated),
     'answers that speak of "the code"': _total(lambda row: row.speaks_of_code),

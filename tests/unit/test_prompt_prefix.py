@@ -1,0 +1,91 @@
+"""The beginning of a prompt stays the same from call to call, so that a service's cache serves it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+
+from mahtab_tui.agent import ReplAgent
+from tests.agents import Desk
+from tests.skills import write_skill
+from tests.tool_calling import Caller, calls, says
+
+
+@pytest.fixture
+def desk(project: Path) -> Iterator[Desk]:
+    (project / "app.py").write_text("x = 1\n")
+    write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    desk = Desk(project)
+    yield desk
+    desk.session.close()
+
+
+def code(text: str) -> Any:
+    return says(f"```python\n{text}\n```")
+
+
+def sent(messages: list[BaseMessage]) -> list[tuple[str, str, list[Any]]]:
+    return [(each.type, str(each.text), each.tool_calls if isinstance(each, AIMessage) else []) for each in messages]
+
+
+def assert_each_begins_with_the_one_before(model: Caller) -> None:
+    """Each request has the messages of the one before; only its last one may have grown."""
+    requests = [sent(messages) for messages in model.asked]
+    for before, after in pairwise(requests):
+        *same, (kind, text, made) = before
+        assert after[: len(same)] == same
+        assert after[len(same)][0] == kind
+        assert after[len(same)][1].startswith(text)
+        assert after[len(same)][2] == made
+    assert all(tools == model.tools[0] for tools in model.tools)
+
+
+def test_with_code_errors_repetitions_tools_and_closing_words(desk: Desk) -> None:
+    desk.namespace["prices"] = [3, 4, 50]
+    answers = [
+        code("print(sum(prices))"),
+        says("The sum is 57."),
+        calls(("read_file", {"path": "app.py"}), words="Let me see."),
+        code("nonesuch"),
+        code("nonesuch"),
+        code("n = len(prices)"),
+        code("n = len(prices)"),
+        says("There are 3."),
+        says("The largest is 99."),
+        code("print(max(prices))"),
+        says("It is 50."),
+        calls(("load_skill", {"name": "tidy"})),
+        says("Done."),
+        says("So it is."),
+    ]
+    model = Caller(answers=answers)
+    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
+    agent.ask_sync("What is the sum of prices?")
+    agent.ask_sync("How many prices are in app.py?")
+    desk.session.run_code("prices.append(7)")
+    agent.ask_sync("What is the largest of the prices?")
+    agent.ask_sync("Tidy up.")
+    os.mkdir("data")
+    os.chdir("data")
+    agent.ask_sync("Is it so?")
+    assert not model.answers
+    assert_each_begins_with_the_one_before(model)
+
+
+def test_the_system_prompt_and_the_tools_are_short(desk: Desk) -> None:
+    """About 1,600 tokens stood before the first word of data once."""
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    from mahtab_tui.llm.token_estimate import estimated_tokens
+
+    model = Caller(answers=[says("Hello.")])
+    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
+    agent.ask_sync("Hello")
+    tools = [str(convert_to_openai_tool(tool)) for tool in desk.session.tools().structured]
+    assert estimated_tokens([str(model.asked[0][0].text), *tools]) <= 1_000
