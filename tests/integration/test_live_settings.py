@@ -20,7 +20,7 @@ from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 
-CODE = {"text": "```python\nprint(1)\n```", "repeat": True, "match": "^(?!.*(is_complete|Tell the person))"}
+CODE = [{"text": f"```python\nprint({number})\n```", "match": "^(?!.*is_complete)"} for number in (1, 2)]
 
 
 def test_the_model_changes_and_the_conversation_stays(open_session: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,8 +49,7 @@ def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., 
 
 
 def test_the_limit_of_turns_and_the_reflection_change_in_a_session(open_session: Callable[..., Opened]) -> None:
-    again = {"text": "```python\nprint(2)\n```"}
-    it = open_session(CODE, again, {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}, approval="auto")
+    it = open_session(*CODE, {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}, approval="auto")
     _ = it.session.agent.agent
     assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)
