@@ -213,9 +213,9 @@ class Nodes:
         return llm.checker if isinstance(llm, SelfChecking) else llm
 
     @property
-    def offers_tools(self) -> bool:
-        """Whether the model is offered tools as tools."""
-        return bool(self._binding())
+    def offered_tools(self) -> set[str]:
+        """Names of the tools that the model is offered as tools."""
+        return {tool.name for tool in self._tools.offered} if self._tools is not None and self._binding() else set()
 
     def _binding(self, *, forbidden: bool = False) -> dict[str, Any]:
         """Return the arguments that offer tools to the model; empty if it gets none.
@@ -224,7 +224,7 @@ class Nodes:
         """
         if self._tools is None or self._text_only is self.llm or is_on_this_machine(self.llm):
             return {}
-        return binding(self.llm, self._tools.structured, forbidden=forbidden)
+        return binding(self.llm, self._tools.offered, forbidden=forbidden)
 
     def _options(self, state: AgentState, *, closing: bool = False) -> dict[str, Any]:
         """Return the arguments of the next call. Tools stay when they may no longer be called: a prompt begins with them."""

@@ -248,8 +248,8 @@ class ReplAgent:
 
     def _system_prompt(self) -> str:
         """Make the system prompt. What may change in a session comes with the questions, so that the beginning of a prompt stays the same."""
-        functions = self._tools.functions() if self._tools is not None and not self._nodes.offers_tools else ()
-        return system_prompt(functions)
+        functions, offered = self._tools.functions() if self._tools is not None else (), self._nodes.offered_tools
+        return system_prompt([function for function in functions if function.called not in offered])
 
     def _sections(self) -> dict[str, str]:
         """Make the sections that precede a question when they have changed."""

@@ -20,6 +20,7 @@ from mahtab_tui.tools.definition import Tool, ToolError, Workplace, in_words
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
+    from pydantic import BaseModel
 
     from mahtab_tui.knowledge.code_parts import CodeParts
     from mahtab_tui.knowledge.meaning import Meaning
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "mahtab_tui.tools"
 
+_OF_SKILLS = ("search_skills", "load_skill")
 PATIENCE = 5.0
 """Seconds to wait for a plug-in to load."""
 
@@ -123,25 +125,50 @@ class Toolset:
         return [function for tool in self.tools.values() for function in tool.host_functions()]
 
     @cached_property
+    def offered(self) -> list[BaseTool]:
+        """The tools that a model is offered, with short schemas: those for skills only if there are others than the program's own.
+
+        They stay the same in a session, because a prompt begins with them.
+        """
+        own_skills = bool(self.skills.descriptions(bundled=False))
+        return [self._structured(tool, short=True) for tool in self.tools.values() if own_skills or tool.name not in _OF_SKILLS]
+
+    @cached_property
     def structured(self) -> list[BaseTool]:
-        """The tools as LangChain tools, for models that call them. Errors are returned as text."""
+        """The tools as LangChain tools, for programs. Errors are returned as text."""
+        return [self._structured(tool) for tool in self.tools.values()]
+
+    def _structured(self, tool: Tool, *, short: bool = False) -> BaseTool:
         from langchain_core.tools import StructuredTool
 
-        def runner(name: str) -> Callable[..., str]:
-            def run(**arguments: Any) -> str:
-                try:
-                    return self.run(name, arguments)
-                except ToolError as error:
-                    return str(error)
+        def run(**arguments: Any) -> str:
+            try:
+                return self.run(tool.name, arguments)
+            except ToolError as error:
+                return str(error)
 
-            return run
+        return StructuredTool.from_function(
+            run,
+            name=tool.name,
+            description=tool.description.split("\n\n")[0] if short else tool.description,
+            args_schema=short_schema(tool.arguments) if short else tool.arguments,
+            handle_validation_error=True,
+        )
 
-        return [
-            StructuredTool.from_function(
-                runner(tool.name), name=tool.name, description=tool.description, args_schema=tool.arguments, handle_validation_error=True
-            )
-            for tool in self.tools.values()
-        ]
+
+def short_schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments with what a model needs to call it: it goes with every request.
+
+    Limits and defaults are left out, since a call is checked when it is made; optional arguments are described by name and type.
+    """
+    schema = arguments.model_json_schema()
+    required = schema.get("required", [])
+    kept = {
+        name: ("type", "anyOf", "$ref", "items", "enum", *(("description",) if name in required else ())) for name in schema.get("properties", {})
+    }
+    properties = {name: {key: value for key, value in schema["properties"][name].items() if key in keys} for name, keys in kept.items()}
+    rest = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return {"type": "object", "properties": properties, "required": required, **rest}
 
 
 def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | None = None) -> list[BaseTool]:

@@ -70,7 +70,7 @@ def test_calls_run_and_their_results_are_sent_back_as_the_protocol_wants_them(se
         ("search_code", CALLS[1][1], "error"),
     ]
     first, second = service.asked
-    assert len(first["tools"]) == len(second["tools"]) == 4
+    assert len(first["tools"]) == len(second["tools"]) == 2
     sent = json.dumps(second["messages"])
     assert "     1  x = 1" in sent
     assert "is not a regular expression" in sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from itertools import pairwise
@@ -78,14 +79,16 @@ def test_with_code_errors_repetitions_tools_and_closing_words(desk: Desk) -> Non
     assert_each_begins_with_the_one_before(model)
 
 
-def test_the_system_prompt_and_the_tools_are_short(desk: Desk) -> None:
-    """About 1,600 tokens stood before the first word of data once."""
+def test_the_system_prompt_and_the_tools_are_short(desk: Desk, project: Path) -> None:
+    """About 1,600 tokens stood before the first word of data once, and as many of tools."""
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     from mahtab_tui.llm.token_estimate import estimated_tokens
 
+    (project / "skills" / "tidy" / "SKILL.md").unlink()
     model = Caller(answers=[says("Hello.")])
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     agent.ask_sync("Hello")
-    tools = [str(convert_to_openai_tool(tool)) for tool in desk.session.tools().structured]
-    assert estimated_tokens([str(model.asked[0][0].text), *tools]) <= 1_000
+    tools = [json.dumps(convert_to_openai_tool(tool)) for tool in desk.session.tools().offered]
+    assert [tool["function"]["name"] for tool in map(json.loads, tools)] == ["search_code", "read_file"]
+    assert estimated_tokens([str(model.asked[0][0].text), *tools]) <= 500
