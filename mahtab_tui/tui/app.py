@@ -93,7 +93,10 @@ class MahtabApp(TerminalApp[int]):
         session.listen(self.drain.begin)
         self.saves_crash = not session.no_trace
         self.history = history
-        self.call_after_first_picture(lambda: self.choices.remember_model(session.model))
+        if session.model:
+            self.choices.remember_model(session.model)
+        else:
+            self.call_after_first_picture(lambda: self.choices.remember_model(session.model))
         if session.settings.kernel is not None:
             self.choices.remember_kernel(session.settings.kernel)
         self.settings = LiveSettings(self, session, self.choices, keymap or {})
