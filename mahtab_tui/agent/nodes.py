@@ -147,7 +147,7 @@ class Nodes:
             text = prompts.correct_figures(missing)
             return {"sent_back": True, "messages": [*state["messages"], HumanMessage(text)], "next": "generate"}
         # Without the figures, which a model that sees them repeats.
-        return {"sent_back": True, "messages": _with_last(_without_answer(state["messages"]), prompts.COMPUTE), "next": "generate"}
+        return {"sent_back": True, "messages": _with_last(_without_answer(state["messages"]), prompts.COMPUTE_FIRST), "next": "generate"}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""

