@@ -60,19 +60,19 @@ class KeptMessage(NamedTuple):
     turn: int | None = None
     """Number of its question; None if unknown."""
     step: int | None = None
-    """Of an answer, and of the results of its code: its number within the turn."""
+    """Number of the answer within its turn, also for the results of its code."""
     context: str = ""
     """The sections that precede a question."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """Of a question: a text for each variable."""
+    """Text for each variable that a question came with."""
     instruction: str = ""
-    """Of a question: what the model is asked to do with it."""
+    """Request that follows a question, such as to compute the answer."""
     private: frozenset[str] = frozenset()
-    """Of a question: the names that were private when its variables were described."""
+    """Names that were private when the variables of a question were described."""
     calls: Sequence[ToolCall] = ()
-    """Of an answer: its tool calls, as the model made them."""
+    """Tool calls of an answer, as the model made them."""
     call: str = ""
-    """Of the result of a tool call: the call's id."""
+    """Id of the tool call whose result this is."""
 
 
 class ConversationSummary(NamedTuple):
