@@ -70,4 +70,4 @@ def checked(kind: type[T], told: object) -> T:
 
 @functools.cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return TypeAdapter(cast("Any", kind))

@@ -30,6 +30,8 @@ class JupyterCell:
         self.request = request
         self.sent = False
         """The kernel gets it, or has got it."""
+        self.sent_at = 0.0
+        """When it was sent, as `time.monotonic` has it."""
         self.replied: Future[Mapping[str, Any]] = Future()
         """The reply's content, once all output is there."""
         self._reply: Mapping[str, Any] | None = None

@@ -130,7 +130,7 @@ class Conversation:
                 self._cells.append(cell)
                 self._ours.add(request)
         try:
-            if not self._sent(message, running):
+            if not self._sent(message, cell):
                 running.lost(Status.INTERRUPTED, "The cell was not sent, because the connection was lost.")
                 return result_of(running.result)
             cell.sent = True
@@ -147,22 +147,26 @@ class Conversation:
                 self._cells = [each for each in self._cells if each is not cell]
         return result_of(running.result)
 
-    def _sent(self, message: Message, running: RunningCell) -> bool:
+    def _sent(self, message: Message, cell: JupyterCell) -> bool:
         """Send a cell, as soon as there is a connection; False if it was interrupted before. Raises `KernelError`."""
         while not self._over:
+            cell.sent_at = time.monotonic()
             with suppress(NotConnected):
                 self._wire.send("shell", message)
                 return True
-            if running.interrupting:
+            if cell.running.interrupting:
                 return False
             time.sleep(_SEND_AGAIN)
         raise KernelError(self._over)
 
-    def connected_again(self) -> None:
-        """See to it that a cell whose end was lost with the connection ends."""
+    def connected_again(self, lost: float) -> None:
+        """See to it that a cell whose end was lost with the connection ends.
+
+        lost: when the connection was lost, as `time.monotonic` has it. A cell that was sent since then lacks nothing.
+        """
         with self._lock:
             cell = self._cells[0] if self._cells else None
-        if cell is not None and cell.sent:
+        if cell is not None and cell.sent and cell.sent_at < lost:
             threading.Thread(target=self._look_after, args=(cell,), name="mahtab-jupyter-look", daemon=True).start()
 
     def _look_after(self, cell: JupyterCell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -250,7 +251,7 @@ class JupyterKernel(Unkept):
 
     def _watch(self) -> None:
         """See to it that the end of the kernel is noticed."""
-        lost = False
+        lost, lost_at = False, 0.0
         while not self._closed.wait(LOOK_EVERY):
             with self._swap:
                 talk = self._talk
@@ -264,8 +265,10 @@ class JupyterKernel(Unkept):
                     f"The connection to {self._wire.label} is lost. The kernel goes on there; what you run now is sent when the connection is back."
                 )
                 self._tell(self._state, gone if lost else f"The connection to {self._wire.label} is back.")
-                if not lost:
-                    talk.connected_again()
+                if lost:
+                    lost_at = time.monotonic()
+                else:
+                    talk.connected_again(lost_at)
 
     def _said_dead(self, talk: Conversation, how: str, restarts: bool) -> None:
         """On a thread of its own: the wire's thread must go on reading."""
