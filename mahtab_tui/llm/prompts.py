@@ -60,7 +60,7 @@ WRITE_OTHER_CODE = "The same code fails again. Write a different code block that
 CLOSING = "Now answer in one or two sentences from what was printed, without code: {question}"
 OUT_OF_TURNS = "You have used all {max_turns} runs of this question, so also say what is still open."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
-COMPUTE = "Compute it: write one Python code block that prints the answer."
+COMPUTE = "Write one ```python block that computes the answer and prints it."
 COMPUTE_FIRST = "Do not state the answer yet: nothing was computed. Reply with one ```python block that computes it and prints it."
 CORRECT_FIGURES = "{figures} is not in the output. Correct your answer from the output, or write a code block that prints it."
 
