@@ -29,6 +29,8 @@ _WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:im
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
+_PENDING = 0.3
+"""Seconds until completions are asked for again that a server will bring."""
 KEPT = 5_000
 """Maximum number of remembered names."""
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
@@ -177,6 +179,10 @@ class Completer:
         self._asked += 1
         self._thread.ask(CompletionRequest(self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python))
 
+    def _ask_again(self, number: int, by_key: bool) -> None:
+        if number == self._asked:
+            self._ask(by_key=by_key)
+
     def _ask_kernel(self, request: CompletionRequest) -> None:
         """Serve a request, on the thread."""
         IMPORTS.wait_for_screen()
@@ -200,6 +206,9 @@ class Completer:
             if request.python:
                 self._cache.keep(request.code, request.cursor, found)
             self._show(found, request, stale=False)
+            if found.pending:
+                number = self._asked
+                self._area.set_timer(_PENDING, lambda: self._ask_again(number, request.by_key))
         elif request.python:
             self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
         else:
