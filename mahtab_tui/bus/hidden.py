@@ -2,7 +2,8 @@
 
 A character is *hidden* if a screen draws nothing for it, draws a blank that is not a plain space, or obeys it: control, bidirectional,
 zero-width and tag characters, variation selectors, blanks of other widths, private use, and unassigned code points. So are letters that
-look like one of Python's quotes, and combining marks that have no letter to stand on.
+look like one of Python's quotes, and combining marks that have no letter to stand on. Those that writing needs are not: the joiners and
+selectors of emoji, and the joiners inside words of scripts whose letters join, such as Persian and Hindi.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ _BLANK = frozenset(
 )
 _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
 """Characters that look like ``'``, ``"`` or ``;``."""
+_ZWNJ, _ZWJ, _KEYCAP = "\u200c", "\u200d", "\u20e3"
+_SELECTORS = "\ufe0e\ufe0f"
+"""They choose between text and picture for the emoji before them."""
+_FLAGS = frozenset("\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f"{tag}\x7f") for tag in ("gbeng", "gbsct", "gbwls"))
+"""The flags of England, Scotland and Wales, which are written with tag characters; other texts in them would be hidden."""
+_FLAG_LENGTH = 7
+_NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:])))
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _MOST_MARKS = 4
 """Combining marks that one letter may have."""
@@ -39,6 +47,8 @@ _REFUSED = re.compile(
 def places(text: str) -> Iterator[tuple[int, str]]:
     """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``, ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
     for found in _SUSPECT.finditer(text):
+        if found[0] in _NEEDED and _is_needed(text, found.start()):
+            continue
         if symbol := _symbol(found[0]) or (_joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])):
             yield found.start(), symbol
 
@@ -67,6 +77,43 @@ def refusal(code: str) -> str:
         f"Line {line} holds the character U+{number:04X}, which can hide code from whoever reads it."
         f" Write it as the escape {escape} and send the code again."
     )
+
+
+def _is_needed(text: str, place: int) -> bool:
+    """Return whether a joiner, selector or tag is one that emoji or words are written with."""
+    char, before, after = text[place], text[place - 1 : place], text[place + 1 : place + 2]
+    if char in _SELECTORS:
+        return _is_emoji(before) or (before in _OTHER_EMOJI and bool(before)) or (after == _KEYCAP and _has_keycap(before))
+    if char == _KEYCAP:
+        return _has_keycap(text[place - 2 : place - 1] if before and before in _SELECTORS else before)
+    if char not in (_ZWNJ, _ZWJ):
+        start = text.rfind("\U0001f3f4", max(0, place - _FLAG_LENGTH), place)
+        return start >= 0 and text[start : start + _FLAG_LENGTH] in _FLAGS
+    if before and unicodedata.combining(before) == _VIRAMA:
+        return True
+    letter = next((each for each in reversed(text[max(0, place - _MOST_MARKS) : place]) if not _joins(each)), "")
+    if _is_arabic(letter) and _is_arabic(after):
+        return True
+    return char == _ZWJ and _is_emoji(letter) and _is_emoji(after)
+
+
+_OTHER_EMOJI = "\u203c\u2049\u3030\u303d"
+_VIRAMA = 9
+"""The combining class of signs after which letters join, in the scripts of India."""
+
+
+def _is_emoji(char: str) -> bool:
+    """Return whether it may be an emoji, or the tone of its skin."""
+    return char > "\x7f" and unicodedata.category(char) in ("So", "Sm", "Sk")
+
+
+def _has_keycap(char: str) -> bool:
+    return bool(char) and char in "0123456789#*"
+
+
+def _is_arabic(char: str) -> bool:
+    """Return whether it is a letter of the Arabic script, or of another that joins and goes from right to left."""
+    return bool(char) and char.isalpha() and unicodedata.bidirectional(char) == "AL"
 
 
 @lru_cache(maxsize=4096)

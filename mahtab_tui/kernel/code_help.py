@@ -56,6 +56,8 @@ class Completions:
     items: tuple[Completion, ...]
     more: int
     """The number of completions that were left out."""
+    pending: bool = False
+    """Whether there will soon be others: an MCP server is starting."""
 
 
 @dataclass(frozen=True, slots=True)

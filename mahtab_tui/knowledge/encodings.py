@@ -13,6 +13,12 @@ _MARKS = (
 )
 
 
+_SPECIAL = frozenset(range(0x80, 0xA0))
+"""Bytes of quotes, dashes and the Euro sign in Windows-1252, and of control characters in Latin-1."""
+_UNUSED = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
+"""Of these, bytes that are nothing in Windows-1252."""
+
+
 class BinaryFile(Exception):
     """The bytes are not text."""
 
@@ -37,7 +43,7 @@ def marked_encoding(data: bytes) -> str | None:
 
 
 def decoded(data: bytes, encoding: str | None = None) -> str:
-    """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order mark, or as UTF-8, or as Latin-1.
+    """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order mark, or as UTF-8, or as Windows-1252 or Latin-1.
 
     Raises `BinaryFile` for a zero byte without a known encoding, `LookupError` for an encoding that `is_encoding` rejects.
     """
@@ -53,7 +59,13 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return data.decode(single_byte_encoding(data))
+
+
+def single_byte_encoding(data: bytes) -> str:
+    """Return the encoding of a Western text that is not UTF-8: of Windows if it has its characters, otherwise Latin-1."""
+    special = set(data) & _SPECIAL
+    return "cp1252" if special and not special & _UNUSED else "latin-1"
 
 
 def lines_of(text: str) -> list[str]:

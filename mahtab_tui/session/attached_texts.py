@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from mahtab_tui.bus.told import told_output
-from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding
+from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding, single_byte_encoding
 from mahtab_tui.session.mentions import Mention
 from mahtab_tui.system.processes import tied
 
@@ -129,7 +129,8 @@ def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
     try:
         return _utf8(head.removeprefix(mark)), _utf8(tail[begun:] if begun < _WIDEST else tail)
     except UnicodeDecodeError:
-        return head.decode("latin-1"), tail.decode("latin-1")
+        encoding = single_byte_encoding(head + tail)
+        return head.decode(encoding), tail.decode(encoding)
 
 
 def _utf8(data: bytes) -> str:

@@ -8,12 +8,14 @@ import keyword
 import stat
 import unicodedata
 from collections.abc import Sequence
+from importlib import import_module
+from lzma import LZMAError
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.worker import toolbox
-from mahtab_tui.knowledge.encodings import decoded, marked_encoding
+from mahtab_tui.knowledge.encodings import decoded, marked_encoding, single_byte_encoding
 
 MOST_BYTES = 500_000_000
 """Largest file that is loaded. A larger one might take all memory, so its variable is its path."""
@@ -22,8 +24,12 @@ _LOOKED_AT = 65_536
 """Bytes read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+"""Modules that read compressed files."""
 _OF_PANDAS = {".parquet": "read_parquet", ".feather": "read_feather", ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel"}
-_TAKEN = frozenset({"csv", "json", "pd", "Path", "In", "Out"})
+_READABLE = _SEPARATED | {".json", ".geojson", ".jsonl", ".ndjson", ".txt", ".log", ".md", ".xml", ".html"}
+"""Endings of files that are read even if they are compressed."""
+_TAKEN = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
 """Names that the loading cells import, or that the session defines."""
 
 
@@ -77,24 +83,58 @@ def _look_at(path: Path, name: str) -> DataFile:
             raise CannotLoad(f"The folder {shown} cannot become a variable.")
         if not stat.S_ISREG(status.st_mode):
             raise CannotLoad(f"{shown} is not a regular file: it cannot become a variable.")
-        with path.open("rb") as file:
-            beginning = file.read(_LOOKED_AT)
+        beginning = _beginning(path)
+        encoding = _encoding_of(beginning)
+        if encoding in ("latin-1", "cp1252"):
+            encoding = single_byte_encoding(_bytes_in(path))
     except FileNotFoundError:
         raise CannotLoad(f"There is no file {shown}.") from None
-    except (OSError, ValueError) as error:
-        raise CannotLoad(f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}.") from None
-    encoding = _encoding_of(beginning)
+    except (OSError, EOFError, ValueError, LZMAError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise CannotLoad(f"{shown} cannot be read: {reason}.") from None
     first = decoded(beginning, encoding).partition("\n")[0] if encoding else ""
-    separator = "\t" if path.suffix.lower() in (".tsv", ".tab") else max(",;\t|", key=first.count)  # in many countries it is not a comma
+    separator = "\t" if _suffix(path) in (".tsv", ".tab") else max(",;\t|", key=first.count)  # in many countries it is not a comma
     return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, separator)
+
+
+def _bytes_in(path: Path) -> bytes:
+    """Return each byte that a file has, once: those that tell its encoding may come late."""
+    found: set[int] = set()
+    with _opened(path) as file:
+        while part := file.read(1_000_000):
+            found.update(part)
+            if file.tell() > MOST_BYTES:
+                break
+    return bytes(found)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    module = _COMPRESSED.get(path.suffix.lower())
+    opened: IO[bytes] = import_module(module).open(path) if module and _suffix(path) in _READABLE else path.open("rb")
+    return opened
+
+
+def _beginning(path: Path) -> bytes:
+    """Return the first bytes of a file, of a compressed one as they are without compression."""
+    with _opened(path) as file:
+        return file.read(_LOOKED_AT)
+
+
+def _suffix(path: Path) -> str:
+    """Return the ending that says what is in a file."""
+    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else ""
+    return inner if inner in _READABLE else path.suffix.lower()
 
 
 def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
     """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether the kernel can import it."""
-    name, suffix = file.name, file.path.suffix.lower()
+    name, suffix = file.name, _suffix(file.path)
+    module = _COMPRESSED[file.path.suffix.lower()] if suffix != file.path.suffix.lower() else ""
     path = ascii(str(file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path))
     shown = one_line(file.path.name)
-    opened = f"open({path}, encoding={file.encoding!r})"
+    opening = f"{module}.open({path}, 'rt', " if module else f"open({path}, "
+    opened = f"{opening}encoding={file.encoding!r})"
+    imports = f"import {module}\n" if module else ""
     its_path = f"from pathlib import Path\n{name} = Path({path})"
     if file.size > MOST_BYTES:
         return LoadingCell(its_path, f"{shown} has {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.")
@@ -109,17 +149,17 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
         return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})")
     if suffix in _SEPARATED:
         delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
-        return LoadingCell(f"import csv\n{name} = list(csv.DictReader(open({path}, encoding={file.encoding!r}, newline=''){delimiter}))")
+        return LoadingCell(f"import csv\n{imports}{name} = list(csv.DictReader({opening}encoding={file.encoding!r}, newline=''){delimiter}))")
     if suffix in (".json", ".ipynb", ".geojson"):
-        return LoadingCell(f"import json\n{name} = json.load({opened})")
+        return LoadingCell(f"import json\n{imports}{name} = json.load({opened})")
     if suffix in (".jsonl", ".ndjson"):
-        return LoadingCell(f"import json\n{name} = [json.loads(line) for line in {opened} if line.strip()]")
-    return LoadingCell(f"{name} = open({path}, encoding={file.encoding!r}, errors='replace').read()")
+        return LoadingCell(f"import json\n{imports}{name} = [json.loads(line) for line in {opened} if line.strip()]")
+    return LoadingCell(f"{imports}{name} = {opening}encoding={file.encoding!r}, errors='replace').read()")
 
 
 def variable_name(path: Path) -> str:
     """Return a Python name for a file that hides no other name: ``my-data 2.csv`` is my_data_2, ``list.txt`` is list_."""
-    stem = unicodedata.normalize("NFKC", path.stem)
+    stem = unicodedata.normalize("NFKC", path.stem.removesuffix(_suffix(path)) if path.suffix.lower() in _COMPRESSED else path.stem)
     name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
     name = "_".join(name.split()).strip("_")[:60] or "data"
     if not name.isidentifier():
@@ -137,5 +177,5 @@ def _encoding_of(beginning: bytes) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(beginning)  # incremental, since the last character may be cut
     except UnicodeDecodeError:
-        return "latin-1"
+        return single_byte_encoding(beginning)
     return "utf-8"

@@ -40,9 +40,14 @@ def test_a_figure_that_is_not_shown_comes_with_the_end_of_its_cell_and_only_once
     assert len(show(cells, "figure")) == 1
 
 
-def test_a_backend_that_the_person_chose_stays(cells: Cells) -> None:
-    assert cells.text("import matplotlib\nmatplotlib.use('svg')\nimport matplotlib.pyplot as plt\nplt.get_backend()") == "'svg'\n"
-    assert show(cells, "plt.plot([1])\nplt.gcf().number;") == []
+@pytest.mark.parametrize("backend", ["Agg", "svg"])
+def test_figures_of_a_backend_without_a_screen_are_shown(cells: Cells, backend: str) -> None:
+    start = f"import matplotlib\nmatplotlib.use('{backend}')\nimport matplotlib.pyplot as plt"
+    assert cells.text(f"{start}\nplt.get_backend().lower()") == f"'{backend.lower()}'\n"
+    result = cells.run("plt.plot([1])\nprint('before')\nplt.show()\nprint('after')\nplt.plot([2]);")
+    assert [kind for kind, _ in pieces(result)] == ["stdout", "display", "stdout", "display"]
+    assert [data[:8] for data in pictures(result)] == [PNG, PNG]
+    assert cells.text("plt.get_fignums()") == "[]\n"
 
 
 def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:

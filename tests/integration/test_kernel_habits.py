@@ -175,6 +175,36 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
     assert "There is no %%who." in cells.run("%%who\nx").output
 
 
+@pytest.mark.parametrize(
+    ("code", "prints"),
+    [
+        ("%mkdir made\n%cp -r made other\n%ls", "made\nother\n"),
+        ("%%writefile a.txt\nwords\n", "wrote a.txt\n"),
+        ("%%file a.txt\nwords\n", "wrote a.txt\n"),
+        ("%%writefile a.txt\nwords", "wrote a.txt\n"),
+        ("!printf words > a.txt\n%cat a.txt", "words"),
+        ("%%script sh -s one\necho $1; exit 3", "one\nexit code 3\n"),
+        ("%%python\nprint(6 * 7)", "42\n"),
+        ("%sx echo words", "['words']\n"),
+        ("%%javascript\nalert(1)", "\x1b[2m%%javascript does nothing here: a terminal cannot run or draw it.\x1b[22m\n"),
+    ],
+)
+def test_more_commands_of_notebooks(cells: Cells, project: Path, code: str, prints: str) -> None:
+    assert cells.text(code) == prints
+
+
+def test_cells_of_html_and_markdown_are_shown(cells: Cells) -> None:
+    for magic, mime in (("html", "text/html"), ("markdown", "text/markdown"), ("latex", "text/markdown")):
+        (shown,) = cells.run(f"%%{magic}\n<b>x</b>").displays
+        assert (shown.mime, "<b>x</b>" in shown.data) == (mime, True)
+
+
+def test_where_the_time_went_and_pylab(cells: Cells) -> None:
+    assert "function calls" in cells.text("%prun -l 5 sorted(range(100))")
+    assert "function calls" in cells.text("%%prun\nx = 1\nsorted([x])")
+    assert cells.text("%pylab inline\nplt.__name__, np.pi == pi, sum([1, 2])") == "('matplotlib.pyplot', True, 3)\n"
+
+
 def test_what_a_cell_prints_can_be_kept_to_itself(cells: Cells) -> None:
     assert cells.text("%%capture printed\nimport sys\nprint('a')\nprint('b', file=sys.stderr)\nx = 1\nx") == ""
     assert cells.text("printed.stdout, printed.stderr, x") == "('a\\n', 'b\\n', 1)\n"

@@ -82,6 +82,16 @@ def test_reading_a_frame_is_no_change(cells: Cells) -> None:
     assert kinds(done) == {"x": "deleted"}
 
 
+def test_a_frame_from_parquet_is_compared_exactly(cells: Cells) -> None:
+    cells.text("import io, pandas as pd\nfile = io.BytesIO()")
+    cells.text("pd.DataFrame({'a': [1.0, 2], 'b': ['x', 'y'], 'c': pd.Categorical(['p', 'q'])}).to_parquet(file)\ndf = pd.read_parquet(file)")
+    for code in ("df.head()", "df.describe()", "df.groupby('b').a.sum()", "str(df)"):
+        assert [change.name for change in cells.run(code).changes] == []
+    assert [(change.name, change.change) for change in cells.run("df.loc[0, 'a'] = 5").changes] == [("df", "changed")]
+    cells.kernel.undo(cells.number)
+    assert cells.text("df.a.tolist()") == "[1.0, 2.0]\n"
+
+
 def test_values_of_libraries_that_take_the_address_of_one_that_is_gone_are_not_taken_for_it(cells: Cells) -> None:
     cells.text(
         "import numpy as np, pandas as pd\n"

@@ -147,6 +147,37 @@ async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped
     assert len(kernel.asked) <= 3
 
 
+async def test_tab_before_the_answer_takes_nothing_that_does_not_fit_what_is_typed(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "tab")
+    await opened(pilot, "table")
+    kernel.free.clear()
+    await write(pilot, "le.popi")
+    assert not shown(pilot).is_open
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "table.popi"
+    kernel.free.set()
+    await until(pilot, lambda: app_of(pilot).editor.text == "table.popitem")
+
+
+async def test_a_list_that_waits_for_its_answer_has_only_what_fits(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    kernel.free.clear()
+    await write(pilot, "ces")
+    assert [item.label for item in shown(pilot).items] == ["prices"]
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "prices"
+
+
+async def test_a_click_on_a_row_that_is_gone_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    gone = shown(pilot).items[1]
+    await write(pilot, "ce(")
+    app_of(pilot).area.completer.take(gone)
+    assert app_of(pilot).editor.text == "price("
+
+
 async def test_a_busy_kernel_s_last_list_is_shown_as_old(pilot: Pilot[None], kernel: Kernel) -> None:
     await write(pilot, "pri")
     await opened(pilot, "price")

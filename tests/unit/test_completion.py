@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.kernel.worker.completion.complete import MOST, complete
 from mahtab_tui.kernel.worker.completion.explaining import signature_of
+from tests.completion_table import TABLE, namespace
 
 
 class Bomb(BaseException):
@@ -165,6 +166,29 @@ def test_it_completes(code: str, wanted: str) -> None:
     assert wanted in labels(NAMESPACE, code)
 
 
+@pytest.fixture(scope="module")
+def table_names() -> dict[str, Any]:
+    return namespace()
+
+
+@pytest.mark.parametrize(("code", "wanted"), TABLE)
+def test_what_must_be_first_is_first(table_names: dict[str, Any], code: str, wanted: str) -> None:
+    assert labels(table_names, code)[0] == wanted
+
+
+def test_names_with_two_underscores_are_listed_only_if_one_is_typed() -> None:
+    namespace = {"nothing": object(), "point": Point(1)}
+    assert labels(namespace, "nothing.") == []
+    assert labels(namespace, "point._")[0] == "_secret"
+    assert "__class__" in labels(namespace, "point._")
+    assert labels(namespace, "point.__")[0].startswith("__")
+
+
+def test_a_table_of_polars_has_columns_only_in_brackets(table_names: dict[str, Any]) -> None:
+    assert "city" in labels(table_names, "pf['")
+    assert "city" not in labels(table_names, "pf.")
+
+
 @pytest.mark.parametrize(
     "code",
     ["# poi", "x = 1  # poi", "def poi", "class poi", "import json as poi", "1.", "12poi", "'poi", "'''\npoi", "unknown.", "unknown().x", "poi.", ""],
@@ -272,13 +296,26 @@ def test_kind_and_a_line_about_it() -> None:
 
 @pytest.mark.parametrize("base", [(), (dict,), (list,), (str,), (types.ModuleType,)])
 @pytest.mark.parametrize(
-    "code", ["h", "h.", "h.dan", "h['", "h[", "h[0].", "h(", "h.danger.", "C.", "C(", "C().", "deep.h.", "h.harmless.", "d['h']."]
+    "code",
+    [
+        *("h", "h.", "h.dan", "h['", "h[", "h[0].", "h(", "h.danger.", "C.", "C(", "C().", "deep.h.", "h.harmless.", "d['h']."),
+        *("(h + h).", "(h == 1).", "(-h).", "h().", "h.keys().", "f().", "f(h)[0].", "C().harmless.", "C.danger.", "h[h].", "h.danger("),
+        *("sorted(h).", "m.made().", "x = h\nx.", "with h as x:\n    x.", "for x in h:\n    x."),
+    ],
 )
 def test_hostile_objects_are_not_run(base: tuple[type, ...], code: str) -> None:
     cls = hostile_class(*base)
     maker: Any = base[0] if base else object
     h = maker.__new__(cls)
-    complete({"h": h, "C": cls, "deep": types.SimpleNamespace(h=h), "d": {"h": h}}, code, len(code))
+
+    def f() -> object: ...
+
+    class Maker:
+        def made(self) -> object: ...
+
+    f.__annotations__["return"] = Maker.made.__annotations__["return"] = cls
+
+    complete({"h": h, "C": cls, "f": f, "m": Maker(), "deep": types.SimpleNamespace(h=h), "d": {"h": h}}, code, len(code))
 
 
 def test_attributes_of_hostile_objects_are_named() -> None:

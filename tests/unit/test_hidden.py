@@ -39,6 +39,30 @@ def test_each_hidden_character_has_a_symbol(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("\u2764\ufe0f", "\u2764\ufe0e", "1\ufe0f\u20e3", "\U0001f469\U0001f3fd\u200d\U0001f680", "\U0001f3f3\ufe0f\u200d\U0001f308"),
+        *("\U0001f937\u200d\u2642\ufe0f", "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "\u203c\ufe0f"),
+        *("می\u200cخواهم", "سَ\u200cت", "\u0915\u094d\u200d\u0937"),
+    ],
+)
+def test_emoji_and_words_of_scripts_that_join_are_ordinary(text: str) -> None:
+    assert visible(f"x = '{text}'") == f"x = '{text}'"
+    assert refusal(f"x = '{text}'") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a\u200cb", "a\u200db", "می\u200c\u200cخ", "س\u200c", "س\u200ca", "\u2764\u200d", "\U0001f469\u200c\U0001f4bb", "=\ufe0f", "1\ufe0f"),
+        *("\u2764\ufe0f\ufe0f", "\U0001f3f4\U000e0061\U000e007f", "\u2713\U000e0061"),
+    ],
+)
+def test_what_emoji_and_words_need_is_hidden_anywhere_else(text: str) -> None:
+    assert "\u27e8U+" in visible(f"x = '{text}'")
+
+
 @pytest.mark.parametrize("char", HIDDEN)
 def test_a_symbol_is_drawn_in_the_colour_of_alarm_and_takes_its_cells(char: str) -> None:
     rows = CodeRows(80, PALETTE, PALETTE.model)

@@ -80,6 +80,31 @@ def test_edit_keeps_bytes_that_are_not_utf_8(project: Path) -> None:
     assert (project / "a.txt").read_bytes() == b"caf\xe9 two\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a = 1\r\nb = 2\r\n", "b = 2", "b = 2\nc = 3", b"a = 1\r\nb = 2\r\nc = 3\r\n"),
+        (b"a = 1\nb = 2\n", "a = 1\r\nb", "a = 1\r\nc = 2\r\nb", b"a = 1\nc = 2\nb = 2\n"),
+        (b"caf\xe9 one\n", "café one", "café für zwei", b"caf\xe9 f\xfcr zwei\n"),
+        ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
+        ("é è ü\n".encode() + b"\xff one\n", "é è ü", "é", "é\n".encode() + b"\xff one\n"),
+        ("# coding: cp1251\nx = 'да'\n".encode("cp1251"), "да", "нет", "# coding: cp1251\nx = 'нет'\n".encode("cp1251")),
+        ("é\n".encode("utf-16"), "é", "à", "à\n".encode("utf-16")),
+    ],
+)
+def test_edit_keeps_line_ends_and_encoding(project: Path, before: bytes, old: str, new: str, after: bytes) -> None:
+    (project / "a.py").write_bytes(before)
+    edit("a.py", old, new)
+    assert (project / "a.py").read_bytes() == after
+
+
+def test_edit_writes_nothing_that_the_encoding_of_the_file_lacks(project: Path) -> None:
+    (project / "a.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match="cp1252, which has no '→'"):
+        edit("a.txt", "caf", "→")
+    assert (project / "a.txt").read_bytes() == b"caf\xe9\n"
+
+
 def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
     create("deep/down/a.txt", "text\n")
     assert (project / "deep/down/a.txt").read_text() == "text\n"

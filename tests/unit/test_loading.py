@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,12 @@ def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
         ("tabs.tsv", b"name\tn\nann\t1\n", "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')"),
         ("bom.csv", b"\xef\xbb\xbfname,n\nann,1\n", "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')"),
         (
+            "windows.csv",
+            "name,n,o\nann,1,ö".encode("cp1252") + b"x" * 70_000 + " “€”\n".encode("cp1252"),
+            "import pandas as pd\nwindows = pd.read_csv('windows.csv', encoding='cp1252')",
+        ),
+        ("packed.csv.gz", gzip.compress(b"name;n\nann;1\n", mtime=0), "import pandas as pd\npacked = pd.read_csv('packed.csv.gz', sep=';')"),
+        (
             "latin.csv",
             "name,n,stra\xdfe\nann,1,K\xf6ln\n".encode("latin-1"),
             "import pandas as pd\nlatin = pd.read_csv('latin.csv', encoding='latin-1')",
@@ -63,6 +72,9 @@ def test_a_table_is_the_same_with_pandas_and_without(name: str, data: bytes, cod
         ("notes", b"", ""),
         ("colours.log", b"\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\n"),
         ("late.txt", b"a" * 70_000 + b"\xff", "a" * 70_000 + "\ufffd"),
+        ("lines.jsonl.xz", lzma.compress(b'{"a": 1}\n'), [{"a": 1}]),
+        ("notes.txt.bz2", bz2.compress("ä\n".encode()), "ä\n"),
+        ("prices.txt", "5 €\n".encode("cp1252"), "5 €\n"),
         ("cut.txt", b"a" * 65_535 + "ä".encode(), "a" * 65_535 + "ä"),
         ("x'; import os; os.abort() #.txt", b"words", "words"),
         ("a\nb\u202e.txt", b"words", "words"),

@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,12 +141,15 @@ def _meant_a_file(text: str) -> tuple[str, ...]:
 
 
 def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
-    """Decode bytes by their byte order mark, or as UTF-8, or as Latin-1, as `search_code` does. what: the subject of a notice."""
+    """Decode bytes by their byte order mark, or as UTF-8, or as Windows-1252 or Latin-1, as `search_code` does. what: the subject of a notice."""
     encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
     try:
         return data.decode(encoding or "utf-8"), ()
     except UnicodeDecodeError:
         if not encoding:
+            with suppress(UnicodeDecodeError):
+                if any(0x80 <= byte < 0xA0 for byte in set(data)):
+                    return data.decode("cp1252"), (f"{what} are not valid UTF-8, and were read as Windows-1252.",)
             return data.decode("latin-1"), (f"{what} are not valid UTF-8, and were read as Latin-1.",)
         text = data.decode(encoding, "replace")
         return text, (f"{what} are not valid {encoding.upper().removesuffix('-SIG')}; characters replaced: {text.count(chr(0xFFFD)):,}.",)

@@ -13,7 +13,8 @@ from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from .completion.resolve import Instance, resolve
+from .completion.resolve import resolve
+from .completion.results import Instance
 from .own import as_own, has_own_indexes
 from .statics import MISSING, descends, is_one_of, name_of, own_dict
 from .stdlib import late_import

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from contextlib import suppress
 
 from .readable import readable
 from .stdlib import late_import
+
+_LINE_END = re.compile(r"\r?\n")
+_DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_MARKS = ((b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+"""Byte order marks. That of UTF-8 is a character of the text, so that it stays."""
 
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
@@ -16,7 +23,7 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
-    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]  # not at form feeds, so that the numbers match those of editors
+    lines = [line.removesuffix("\r") for line in _text(path)[0].split("\n")]  # not at form feeds, so that the numbers match those of editors
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
@@ -31,16 +38,18 @@ def edit(path: str, old: str, new: str) -> None:
     """
     if not old:
         raise ValueError("old is empty: say what to replace")
-    before = _text(path)
-    if old not in before and "\r\n" in before:
-        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    before, encoding = _text(path)
+    end = "\r\n" if before.count("\r\n") * 2 > before.count("\n") else "\n"
+    if old not in before:
+        old = _LINE_END.sub(end, old)
+    new = _LINE_END.sub(end, new)
     count = before.count(old)
     if count == 0:
         raise ValueError(f"{path}: the text to replace does not occur.{_nearest(before, old)}")
     if count > 1:
         raise ValueError(f"{path}: the text to replace occurs {count} times; include more of the text around it")
     after = before.replace(old, new)
-    _write(path, after)
+    _write(path, after, encoding)
     diff = late_import("difflib").unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
     print("\n".join(diff))
     _reload(path)
@@ -62,19 +71,44 @@ def create(name: str, content: str) -> None:
     _reload(name)
 
 
-def _text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return file.read()
+def _text(path: str) -> tuple[str, str]:
+    """Return a file's text and its encoding, in which bytes that are not valid stay as they are."""
+    with open(path, "rb") as file:
+        data = file.read()
+    encoding = _encoding_of(data)
+    return data.decode(encoding, "surrogateescape"), encoding
 
 
-def _write(path: str, text: str) -> None:
+def _encoding_of(data: bytes) -> str:
+    """Return the encoding of a file: by its byte order mark, by the line of a script that names it, or by its bytes."""
+    marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
+    if marked:
+        return marked
+    text = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= each <= "\udcff" for each in text)
+    if not invalid or b"\0" in data:
+        return "utf-8"
+    declared = next((found[1].decode() for line in data.split(b"\n", 2)[:2] if (found := _DECLARED.match(line))), "")
+    for encoding in (declared, "cp1252"):
+        with suppress(LookupError, ValueError):
+            if encoding and data.decode(encoding).encode(encoding) == data:
+                valid = sum(each > "\x7f" for each in text) - invalid
+                return encoding if encoding == declared or invalid > valid else "utf-8"
+    return "latin-1" if invalid > sum(each > "\x7f" for each in text) - invalid else "utf-8"
+
+
+def _write(path: str, text: str, encoding: str) -> None:
     """Replace a file's text atomically, keeping its mode; a link stays a link."""
+    try:
+        data = text.encode(encoding, "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed") from None
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
     handle, draft = late_import("tempfile").mkstemp(dir=os.path.dirname(target), prefix=".", suffix=".draft")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         os.chmod(draft, mode)
         os.replace(draft, target)
     except BaseException:

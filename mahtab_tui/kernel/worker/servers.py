@@ -44,7 +44,7 @@ class Server:
     It is started when a tool is first used.
     """
 
-    __slots__ = ("__dict__", "_about", "_loading", "_lock", "_name", "_origin", "_revision", "_wires")
+    __slots__ = ("__dict__", "_about", "_loader", "_lock", "_name", "_origin", "_revision", "_wires")
 
     def __init__(self, name: str, about: str, origin: Callable[[], int | None]) -> None:
         """origin: returns the cell that calls."""
@@ -53,7 +53,7 @@ class Server:
         self._about = about
         self._revision = -1
         self._lock = threading.Lock()
-        self._loading = False
+        self._loader: threading.Thread | None = None
         self._wires: dict[str, Any] = {}
         self.__dict__["__doc__"] = f"The MCP server {name}: {about}\n\n{Server.__doc__}"
 
@@ -75,7 +75,8 @@ class Server:
         return self._wires[name]
 
     def __dir__(self) -> list[str]:
-        self.load_soon()
+        if self._revision < 0:
+            self._load_quietly()
         return [name for name in list(self.__dict__) if name != "__doc__"]
 
     def __repr__(self) -> str:
@@ -85,13 +86,13 @@ class Server:
     def __reduce__(self) -> Any:
         return server_named, (self._name,)
 
-    def load_soon(self) -> None:
-        """Start the server on a thread, if its tools are not known yet; completion knows them afterwards."""
+    def load_soon(self) -> bool:
+        """Start the server on a thread, if its tools are not known yet and it was not tried; returns whether it is starting."""
         with self._lock:
-            if self._loading or self._revision >= 0:
-                return
-            self._loading = True
-        threading.Thread(target=self._load_quietly, name=f"mcp-{self._name}", daemon=True).start()
+            if self._loader is None and self._revision < 0:
+                self._loader = threading.Thread(target=self._load_quietly, name=f"mcp-{self._name}", daemon=True)
+                self._loader.start()
+            return self._loader is not None and self._loader.is_alive()
 
     def _load_quietly(self) -> None:
         with suppress(RuntimeError):  # the next use of the server raises it

@@ -91,10 +91,10 @@ def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any])
     return _FIELD.sub(value, command)
 
 
-def _lines(command: str) -> list[str]:
-    """Return a command's output as lines; its errors are printed."""
+def _lines(command: str, names: dict[str, Any] | None = None) -> list[str]:
+    """Return a command's output as lines; its errors are printed. names: as for `run`."""
     frame = sys._getframe(1)
-    command = _filled(command, frame.f_globals, frame.f_locals)
+    command = _filled(command, *((frame.f_globals, frame.f_locals) if names is None else (names, names)))
     subprocess = late_import("subprocess")
     done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, errors="replace")
     if done.returncode:

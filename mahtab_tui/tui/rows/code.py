@@ -101,8 +101,17 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
+    wrong = ""
     for _, token, text in lexer.get_tokens_unprocessed(code):
+        if token is Token.Error:  # one for each character, and an emoji may have several
+            wrong += text
+            continue
+        if wrong:
+            yield Token.Error, wrong
+            wrong = ""
         yield token, text
+    if wrong:
+        yield Token.Error, wrong
 
 
 def safe_length(code: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rich.cells import cell_len, get_character_cell_size, set_cell_size
+from rich.cells import cell_len, set_cell_size, split_graphemes
 from rich.style import Style
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def hard_cuts(text: str, width: int) -> list[int]:
     if text.isascii():
         return list(range(0, len(text), width))
     cuts, used = [0], 0
-    for position, character in enumerate(text):
-        cells = get_character_cell_size(character)
+    for position, _, cells in split_graphemes(text)[0]:  # an emoji's selector may make it wider
         if used + cells > width and used:
             cuts.append(position)
             used = 0

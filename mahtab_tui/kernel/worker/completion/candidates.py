@@ -54,13 +54,17 @@ def fixed(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
 
 def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
     """Return the best matches for the typed text, and how many more there are. Equal labels come first, then those that start with it,
-    then those with its letters in this order. Private names are listed if an underscore is typed, or nothing else matches."""
+    then those with its letters in this order. Private names are listed if an underscore is typed, or nothing else matches; names with two
+    underscores only if one is typed, after the others."""
     public = private = 0
+    underscore = stem.startswith("_")
 
     def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
         nonlocal public, private
         for key, candidate in _fitting(candidates, stem):
-            if key[0]:
+            if key[0] == 2 and not underscore:
+                continue
+            if key[0] and not underscore:
                 private += 1
                 if public:
                     continue
@@ -70,7 +74,7 @@ def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[
 
     # Not sorted as a whole: ten thousand live tuples would start the garbage collector, which may have a large heap to traverse.
     found = nsmallest(most, fitting())
-    best = {candidate.label: candidate for key, _, candidate in reversed(found) if not (public and key[0])}
+    best = {candidate.label: candidate for key, _, candidate in reversed(found) if underscore or not (public and key[0])}
     return list(best.values())[::-1], (public or private) - len(best)
 
 
@@ -96,9 +100,8 @@ def _fitting(candidates: Iterable[Candidate], stem: str) -> Iterator[tuple[tuple
 
 
 def _private(label: str, stem: str) -> int:
-    if stem.startswith("_") or not label.startswith("_"):
-        return 0
-    return 2 if label.startswith("__") else 1
+    underscores = 2 if label.startswith("__") else int(label.startswith("_"))
+    return underscores if not stem.startswith("_") else int(underscores == 2 and not stem.startswith("__"))
 
 
 def named(name: str, value: Any) -> Candidate:

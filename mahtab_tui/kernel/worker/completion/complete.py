@@ -5,18 +5,21 @@ from __future__ import annotations
 import builtins
 import keyword
 import os
+import types
 from collections.abc import Iterator
 from typing import Any
 
 from ..habits.magics import SUMMARIES
-from ..statics import MISSING, attributes, is_module, loaded
+from ..statics import MISSING, attributes, in_class, is_module, loaded, module_of
 from .candidates import Candidate, fixed, named, ranked
 from .modules import member_names, module_members, module_names
 from .place import CompletionPoint, place_at
-from .resolve import Instance, resolve
-from .signatures import function_of, parameters
+from .resolve import resolve
+from .results import Instance, class_of
+from .signatures import builtin_keywords, function_of, instance_names, parameters
 from .subscripts import columns_of, keys_of, literal
 from .tokens import tokenize
+from .unrun import Names, names_at
 
 _SERVERS = f"{__package__.rpartition('.')[0]}.servers"
 """The module of MCP servers, whose tools are completed once they are known."""
@@ -29,9 +32,16 @@ _ENTRIES = 20_000
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
     """Return the fields of the host's `Completions`. cursor: in characters from the start."""
     place = place_at(code[:cursor])
+    names = names_at(namespace, code[: place.start])
     if place.kind == "string":
-        return _in_string(namespace, place, code, cursor)
-    return _listing(_candidates(namespace, place, code), place.stem, place.start)
+        return _in_string(names, place, code, cursor)
+    found = _listing(_candidates(namespace, names, place, code), place.stem, place.start)
+    return {**found, "pending": place.kind == "attribute" and _waits(resolve(place.target, names.values))}
+
+
+def _waits(value: Any) -> bool:
+    """Start an MCP server whose tools are not known yet; tell whether it is starting."""
+    return type(value) is loaded(_SERVERS, "Server") and value.load_soon()
 
 
 def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:
@@ -44,7 +54,7 @@ def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str
     return {"start": start, "items": items, "more": more}
 
 
-def _candidates(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iterator[Candidate]:
+def _candidates(namespace: dict[str, Any], names: Names, place: CompletionPoint, code: str) -> Iterator[Candidate]:
     if place.kind == "magic":
         yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
     elif place.kind == "module":
@@ -52,12 +62,12 @@ def _candidates(namespace: dict[str, Any], place: CompletionPoint, code: str) ->
     elif place.kind == "member":
         yield from member_names(place.target)
     elif place.kind == "attribute":
-        yield from _attributes(namespace, place.target)
+        yield from _attributes(names, place.target)
     elif place.kind == "name":
         if place.argument:
-            yield from _arguments(namespace, place.call)
+            yield from _arguments(names, place.call)
         if place.target:
-            for key in keys_of(resolve(place.target, namespace)):
+            for key in keys_of(resolve(place.target, names.values)):
                 yield key if key.text is None else key._replace(label=repr(key.text), text=repr(key.text))
         yield from _names(namespace, place, code)
 
@@ -85,36 +95,46 @@ def _words(code: str, place: CompletionPoint) -> set[str]:
     return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(keyword.kwlist)
 
 
-def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
-    value = resolve(target, namespace)
+def _attributes(names: Names, target: str) -> Iterator[Candidate]:
+    if target in names.modules:
+        yield from member_names(names.modules[target])
+        return
+    value = resolve(target, names.values)
     if value is MISSING:
         return
-    if type(value) is loaded(_SERVERS, "Server"):
-        value.load_soon()
-    if type(value) is Instance:
-        value = value.cls
-    elif not is_module(value):
+    if module_of(class_of(value)).partition(".")[0] == "pandas":
         for column in columns_of(value):
             if column.isidentifier() and not keyword.iskeyword(column):
                 yield Candidate(column, fixed("column"), order=0)
+    if type(value) is Instance:
+        value = value.cls
+        for name in instance_names(value):
+            yield Candidate(name, fixed("data"))
     found = module_members(value) if is_module(value) else attributes(value)
     for name, item in found.items():
         yield named(name, item)
 
 
-def _arguments(namespace: dict[str, Any], call: str) -> Iterator[Candidate]:
-    function, bound = function_of(resolve(call, namespace))
+def _arguments(names: Names, call: str) -> Iterator[Candidate]:
+    value = resolve(call, names.values)
+    if type(value) is Instance:
+        called = in_class(value.cls, "__call__")
+        value = types.MethodType(called, value) if type(called) is types.FunctionType else MISSING
+    function, bound = function_of(value)
+    if function is None:
+        for name in builtin_keywords(value):
+            yield Candidate(f"{name}=", fixed("argument"), order=0)
     for parameter in parameters(function, bound) if function is not None else ():
         if parameter.keyword:
             yield Candidate(f"{parameter.name}=", fixed("argument", parameter.text), order=0)
 
 
-def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
+def _in_string(names: Names, place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
     """Complete keys or columns if the string may be one, otherwise files."""
-    keys = [key for key in keys_of(resolve(place.target, namespace)) if key.text is not None] if place.target else []
+    keys = [key for key in keys_of(resolve(place.target, names.values)) if key.text is not None] if place.target else []
     if not keys and place.call:
         holder, dot, _ = place.call.rpartition(".")  # of a table whose method is called, as in `df.groupby("`
-        keys = [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []
+        keys = [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, names.values))] if dot else []
     if keys:
         after = code[cursor:]
         found = _listing((key._replace(text=literal(key.label, place.quote, after)) for key in keys), place.stem, place.start)

@@ -13,8 +13,9 @@ from ..secret_names import summary_of
 from ..statics import MISSING, Classes, class_dict, is_class, is_module, name_of, own_dict
 from ..summary import kind_of, one_line, type_name, version_of
 from .place import call_at
-from .resolve import Instance, resolve
-from .signatures import annotated, annotations_of, function_of, parameters
+from .resolve import resolve
+from .results import Instance
+from .signatures import BUILT_IN, annotated, annotations_of, function_of, parameters
 
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """The bound parameter in signatures of built-in functions: ``($self, /, …``."""
@@ -23,7 +24,6 @@ _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 _WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
 _LONGEST = 400_000
 """Characters of a source or docstring that are shown."""
-_BUILT_IN = Classes(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 
 
 class Explanation(NamedTuple):
@@ -73,7 +73,7 @@ def signature_of(value: Any, name: str) -> str:
 
 
 def _builtin_signature(value: Any, name: str) -> str:
-    if type(value) in _BUILT_IN or (type(value) is type and class_dict(value).get("__doc__")):
+    if type(value) in BUILT_IN or (type(value) is type and class_dict(value).get("__doc__")):
         text = value.__text_signature__
         if type(text) is str:
             return name + _BOUND.sub("(", text)

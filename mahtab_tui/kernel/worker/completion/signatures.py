@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import sys
 import types
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..own import comes_from
-from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, in_class, is_class, loaded, module_of, name_of, own_dict, unwrapped
+from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, module_of, name_of, own_dict, unwrapped
+from ..stdlib import late_import
 from ..summary import one_line, type_name
 
 _CONTAINERS = Classes(list, tuple, dict, set)
+_KEYWORD = re.compile(r"[(,]\s*([a-z_]\w*)=")
+_USAGE = 1_000
+"""Characters of a docstring in which keyword arguments are looked for."""
+BUILT_IN = Classes(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+"""Types of functions that are written in C."""
 _PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 
 
@@ -42,6 +52,9 @@ def function_of(value: Any) -> tuple[Any, int]:
             if type(found) is types.FunctionType:
                 return unwrapped(found), 1
         return None, 0
+    wrapped = own_dict(value).get("__wrapped__")  # of one of numpy's functions
+    if module_of(type(value)) == "numpy" and type(wrapped) is types.FunctionType:
+        return unwrapped(wrapped), 0
     found = in_class(type(value), "__call__")
     return (unwrapped(found), 1) if type(found) is types.FunctionType else (None, 0)
 
@@ -73,9 +86,46 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
     return found
 
 
+def builtin_keywords(value: Any) -> list[str]:
+    """Return the keyword arguments of a function that is written in C, from its signature or its documentation."""
+    if type(value) is types.MethodType:
+        value = value.__func__
+    if type(value) not in BUILT_IN and type(value) is not type:
+        return []
+    signature = value.__text_signature__
+    if type(signature) is str:
+        with suppress(SyntaxError, ValueError, RecursionError):
+            parsed = ast.parse(f"def f{signature.replace('$', '')}: ...").body[0]
+            if isinstance(parsed, ast.FunctionDef):
+                return [each.arg for each in parsed.args.args + parsed.args.kwonlyargs if each.arg not in ("self", "cls", "type")]
+    doc = class_dict(value).get("__doc__") if is_class(value) else value.__doc__
+    usage = doc[:_USAGE].partition("\n\n")[0] if type(doc) is str else ""
+    return list(dict.fromkeys(_KEYWORD.findall(usage)))
+
+
+def instance_names(cls: type) -> list[str]:
+    """Return the attributes that a class's `__init__` sets, as its code stores them."""
+    function = in_class(cls, "__init__")
+    if type(function) is not types.FunctionType:
+        return []
+    code = function.__code__
+    found = list(late_import("dis").get_instructions(code))
+    owner = code.co_varnames[0] if code.co_argcount else ""
+    return [one.argval for before, one in zip(found, found[1:]) if one.opname == "STORE_ATTR" and owner in _loaded_by(before)]
+
+
+def _loaded_by(instruction: Any) -> tuple[Any, ...]:
+    """Return the variables that an instruction loads; since Python 3.13 one may load two."""
+    loaded_names = instruction.argval
+    return loaded_names[-1:] if type(loaded_names) is tuple else (loaded_names,)
+
+
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the annotations; empty if evaluating them fails (since Python 3.14 they are evaluated on access)."""
+    """Return the annotations, since Python 3.14 as texts, because reading their values would run code; empty if they cannot be read."""
     try:
+        if sys.version_info >= (3, 14):
+            library = late_import("annotationlib")
+            return dict(library.get_annotations(function, format=library.Format.STRING))
         return function.__annotations__
     except Exception:  # raised by an expression of the user's
         return {}
@@ -100,7 +150,7 @@ def annotated(annotation: Any) -> str:
         return "None"
     if _is_plain(annotation):
         return one_line(repr(annotation))
-    origin, arguments = _generic(annotation)
+    origin, arguments = generic(annotation)
     if "__metadata__" in own_dict(annotation):
         return annotated(origin)
     if origin is MISSING or origin is loaded("typing", "Union"):
@@ -117,11 +167,11 @@ def _is_plain(annotation: Any) -> bool:
         return True
     if not comes_from(annotation, "typing", "types") or "__metadata__" in own_dict(annotation):
         return False
-    origin, arguments = _generic(annotation)
+    origin, arguments = generic(annotation)
     return (origin is MISSING or _is_plain(origin)) and all(map(_is_plain, arguments))
 
 
-def _generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+def generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return the class of a type such as ``list[int]``, and what is in its brackets."""
     if type(annotation) is types.GenericAlias:
         return annotation.__origin__, annotation.__args__

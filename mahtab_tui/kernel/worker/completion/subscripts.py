@@ -9,13 +9,15 @@ from ..secret_names import summary_of
 from ..statics import loaded, mro_of
 from ..summary import type_name
 from .candidates import Candidate, fixed
+from .results import Instance
 
 MOST = 100_000
 """Columns and keys that are examined."""
 
 
 def columns_of(value: object) -> list[str]:
-    """Return the names of a table's columns."""
+    """Return the names of a table's columns; of an `Instance`, those that it probably has."""
+    value = value.table if type(value) is Instance else value
     try:
         return [name for name in _columns(value) if type(name) is str]
     except Exception:  # a library's object in an inconsistent state

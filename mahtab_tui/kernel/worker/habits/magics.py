@@ -23,18 +23,25 @@ SUMMARIES = {
     "ls": "%ls: what the working directory holds",
     "capture": "%%capture NAME: run the cell without showing what it prints; NAME, if given, is what it printed (NAME.stdout, NAME.stderr)",
     "bash": "%%bash: the whole cell is a script of the shell (%%sh, too)",
+    "script": "%%script PROGRAM ARGUMENTS: the whole cell is the input of a program (%%perl, %%ruby, %%python: of that one)",
+    "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
+    "prun": "%prun CODE: run it and say in which functions the time went (%%prun: the whole cell; -l ROWS, -s SORT)",
+    "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
+    "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
     "writefile": "%%writefile FILE: write the cell to a file (-a: to its end)",
     "lsmagic": "%lsmagic: these lines",
 }
 """The listed commands; the others are mentioned in these lines, or not needed."""
 
-_WHOLE_CELL = frozenset(("time", "timeit", "capture", "bash", "sh", "writefile"))
-_WHOLE_CELL_ONLY = frozenset(("capture", "bash", "sh", "writefile"))
+_WHOLE_CELL_ONLY = frozenset("capture bash sh writefile file script perl ruby python python3 html HTML markdown latex svg SVG javascript js".split())
+_WHOLE_CELL = _WHOLE_CELL_ONLY | {"time", "timeit", "prun"}
 # A command is the function of its name in its module.
 _MODULES = {
-    "timing": ("time", "timeit"),
+    "timing": ("time", "timeit", "prun"),
+    "documents": ("html", "HTML", "markdown", "latex", "svg", "SVG", "javascript", "js", "script", "perl", "ruby", "python", "python3"),
+    "shell": ("cat", "mkdir", "cp", "mv", "rm", "rmdir", "less", "more", "man", "ll", "system", "sx"),
     "capturing": ("capture",),
-    "running": ("cd", "run", "debug", "pip", "ls", "bash", "sh", "writefile"),
+    "running": ("cd", "run", "debug", "pip", "ls", "bash", "sh", "writefile", "file", "pylab"),
     "listing": ("who", "whos", "who_ls", "env", "set_env", "history", "hist", "pwd", "lsmagic"),
     "notebooks": (
         *("autoreload", "autosave", "colors", "config", "gui", "load_ext", "matplotlib"),

@@ -99,3 +99,17 @@ def writefile(rest: str, caller: Caller) -> None:
     with open(path, "a" if adds else "w", encoding="utf-8") as file:
         file.write(text if text.endswith("\n") else text + "\n")
     print(f"{'added to' if adds and existed else 'replaced' if existed else 'wrote'} {paths[0]}")
+
+
+file = writefile
+
+
+def pylab(rest: str, caller: Caller) -> None:
+    """Import what IPython's pylab imports, without hiding Python's own functions."""
+    code = "import numpy\nimport matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp = numpy\nplt = pyplot\n"
+    own: dict[str, Any] = {}
+    exec(code, own)
+    if "--no-import-all" not in rest.split():
+        pylab_names = {name: value for name, value in vars(own["pylab"]).items() if not name.startswith("_")}
+        own = {**{name: value for name, value in pylab_names.items() if name not in builtins.__dict__}, **own}
+    caller.namespace.update((name, value) for name, value in own.items() if name != "__builtins__")

@@ -1,4 +1,4 @@
-"""%time and %timeit."""
+"""%time, %timeit and %prun."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def timeit(source: str, caller: Caller) -> None:
     print(
         f"{duration(statistics.fmean(runs))} ± {duration(spread)} per loop (of {repeats} runs with {loops:,} loops each; best {duration(min(runs))})"
     )
+
+
+def prun(source: str, caller: Caller) -> Any:
+    """Run code and print in which functions the time went, the longest first."""
+    words = source.lstrip().split(" ")
+    rows, sort = 30, "tottime"
+    while words[:1] and words[0] in ("-l", "-s") and len(words) > 1:
+        rows, sort = (int(words[1]), sort) if words[0] == "-l" else (rows, words[1])
+        del words[:2]
+    run = compiled(" ".join(words), "<%prun>", *caller)
+    profile = late_import("cProfile").Profile()
+    try:
+        return profile.runcall(run)
+    finally:
+        late_import("pstats").Stats(profile).strip_dirs().sort_stats(sort).print_stats(rows)
 
 
 def _options(source: str) -> tuple[int, int, str]:

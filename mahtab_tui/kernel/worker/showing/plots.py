@@ -5,7 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ..statics import class_dict, is_class, loaded
+
 BACKEND = f"module://{__package__}.backend"
+_WITHOUT_SCREEN = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
+"""matplotlib's own backends that only write files."""
 
 
 def choose_backend() -> None:
@@ -14,6 +18,17 @@ def choose_backend() -> None:
     # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):
         parameters["backend"] = BACKEND
+    manager = loaded("matplotlib.backend_bases", "FigureManagerBase")
+    if is_class(manager) and class_dict(manager)["show"] is not _show_figure:
+        manager.show = _show_figure
+
+
+def _show_figure(manager: Any) -> None:
+    """Show a figure by `plt.show()` where a script has chosen a backend that draws on no screen, such as Agg."""
+    from .displays import display
+
+    if _ours():
+        display(manager.canvas.figure)
 
 
 def png_of(figure: Any, side: int) -> bytes:
@@ -45,4 +60,5 @@ def show_all() -> None:
 def _ours() -> bool:
     pyplot = sys.modules.get("matplotlib.pyplot")
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", {})
-    return hasattr(pyplot, "get_fignums") and dict.get(parameters, "backend") == BACKEND
+    backend = dict.get(parameters, "backend")
+    return hasattr(pyplot, "get_fignums") and isinstance(backend, str) and (backend == BACKEND or backend.lower() in _WITHOUT_SCREEN)

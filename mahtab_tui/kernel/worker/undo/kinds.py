@@ -11,7 +11,7 @@ import warnings
 import weakref
 from typing import Any, ClassVar, NamedTuple
 
-from ..statics import MISSING, address_of, class_dict, descends, is_class, is_module, loaded, module_of, mro_of, own_dict
+from ..statics import MISSING, address_of, class_dict, descends, is_class, is_module, loaded, module_of, mro_of, name_of, own_dict
 from ..stdlib import late_import
 from .fixed import FixedKinds
 from .guarded import guarded, sign_of
@@ -21,6 +21,8 @@ from .tables import SPECIAL
 
 _UNCHANGING = ("pyarrow", "polars", "duckdb", "_duckdb", "weakref", "torch")
 """Packages and modules of classes whose objects are compared by identity alone."""
+_CAPSULE = ("builtins", "PyCapsule")
+"""The class of what keeps memory alive that a library lends to an array, as Arrow does; the array tells what is in it."""
 _BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset, bytearray, range)))
 
 
@@ -188,7 +190,7 @@ class Kinds:
             found.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
         if slot_descriptors(cls):
             found.append(SLOTS)
-        by_identity = module_of(cls).partition(".")[0] in _UNCHANGING
+        by_identity = module_of(cls).partition(".")[0] in _UNCHANGING or (module_of(cls), name_of(cls)) == _CAPSULE
         if not found and not by_identity and type(cls) is type and not any(map(_made_in_python, bases)):
             found.append(REDUCED)
         return tuple(found), bool(found) or by_identity or all(base is object or _made_in_python(base) for base in bases)

@@ -29,6 +29,8 @@ _WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:im
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
+_PENDING = 0.3
+"""Seconds until completions are asked for again that a server will bring."""
 KEPT = 5_000
 """Maximum number of remembered names."""
 _NAME = re.compile(r"(?:^|[^\w.])(\w*)$")
@@ -65,8 +67,8 @@ class Completer:
         self._cache = CompletionCache()
         self._asked = 0
         """The number of the newest request; responses to older ones are dropped."""
-        self._start = 0
-        """The start of the text that a completion replaces."""
+        self._prefix = ""
+        """The text before what a completion replaces."""
 
     def end(self) -> None:
         """Stop the thread: the area is gone."""
@@ -114,6 +116,7 @@ class Completer:
         else:
             worth_it = bool(_WORTH_ASKING.search(before) or (self._list.is_open and re.search(r"\w$", before)))
         if worth_it:
+            self._narrow()
             self._ask(by_key=self._list.is_open and self._list.asked_for)
         else:
             self.close()
@@ -124,12 +127,30 @@ class Completer:
         self._list.close()
 
     def take(self, item: Completion) -> None:
+        """Insert a completion of the open list; one that the list no longer has is ignored."""
+        if not self._list.is_open or item not in self._list.items:
+            return
+        self._insert(item)
+
+    def _insert(self, item: Completion) -> None:
         self.close()
-        start = location(self._area.text, self._start)
+        start = location(self._area.text, len(self._prefix))
         with self._area.as_typed():
             self._area.replace(item.text, start, self._area.cursor_location, maintain_selection_offset=False)
         if item.kind == "folder":
             self._ask(by_key=True)
+
+    def _narrow(self) -> None:
+        """Reduce the open list to what fits the text now, until the answer for it comes."""
+        if not self._list.is_open:
+            return
+        before = self._area.text[: self._area.cursor_index]
+        stem = before[len(self._prefix) :].lower() if before.startswith(self._prefix) else None
+        fitting = [item for item in self._list.items if stem is not None and item.label.lower().startswith(stem)]
+        if fitting:
+            self._list.narrow(tuple(fitting))
+        else:
+            self._list.close()
 
     @property
     def _before(self) -> str:
@@ -158,6 +179,10 @@ class Completer:
         self._asked += 1
         self._thread.ask(CompletionRequest(self._asked, self._area.text, self._area.cursor_index, by_key, self._area.python))
 
+    def _ask_again(self, number: int, by_key: bool) -> None:
+        if number == self._asked:
+            self._ask(by_key=by_key)
+
     def _ask_kernel(self, request: CompletionRequest) -> None:
         """Serve a request, on the thread."""
         IMPORTS.wait_for_screen()
@@ -172,12 +197,18 @@ class Completer:
 
     def answered(self, request: CompletionRequest, found: Completions | None) -> None:
         """Show the response to a request if it is still wanted. found: None if the kernel did not answer."""
-        if request.number != self._asked or request.python != self._area.python or not self._area.has_focus:
+        area = self._area
+        if request.number != self._asked or request.python != area.python or not area.has_focus:
+            return
+        if (request.code, request.cursor) != (area.text, area.cursor_index):
             return
         if found is not None:
             if request.python:
                 self._cache.keep(request.code, request.cursor, found)
             self._show(found, request, stale=False)
+            if found.pending:
+                number = self._asked
+                self._area.set_timer(_PENDING, lambda: self._ask_again(number, request.by_key))
         elif request.python:
             self._show(self._cache.for_text(request.code, request.cursor), request, stale=True)
         else:
@@ -187,13 +218,13 @@ class Completer:
         typed = request.code[found.start : request.cursor]
         opened = self._list.is_open and self._list.asked_for
         files = request.python and bool(found.items) and found.items[0].kind in ("file", "folder")
-        self._start = found.start
+        self._prefix = request.code[: found.start]
         # Needless: the string may not be a file's name, or its only item is typed already.
         needless = (files and request.code[found.start - 1] != "/") or (len(found.items) == 1 and found.items[0].text == typed)
         if not found.items or (needless and not request.by_key):
             self.close()
         elif request.by_key and not opened and len(found.items) == 1:
-            self.take(found.items[0])
+            self._insert(found.items[0])
         else:
             at = self._area.cursor_screen_offset - Offset(cell_len(typed), 0)
             self._list.open(found.items, found.more, at, asked_for=request.by_key, stale=stale)

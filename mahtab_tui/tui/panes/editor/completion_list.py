@@ -70,6 +70,14 @@ class CompletionList(Widget):
         self.display = True
         self.refresh(layout=True)
 
+    def narrow(self, items: tuple[Completion, ...]) -> None:
+        """Leave only some of the items, in the place and size that the list has."""
+        chosen = self.chosen
+        self.items, self._more = items, 0
+        self._chosen = items.index(chosen) if chosen in items else 0
+        self._follow()
+        self.refresh()
+
     def close(self) -> None:
         self.display = False
 

@@ -74,6 +74,10 @@ def column_of(series: Any) -> Column:
         foreign = has_foreign_zone(dtype)
         moments = series.array.tz_convert(None) if foreign else series.array.tz_localize(None)  # the user's own time zone would run their code
         return NumberColumn(moments.to_numpy(), dtype_text(dtype))
+    if name == "SparseDtype":
+        values = series.array.to_dense()
+        numeric = values.dtype.kind in "biufcmM"
+        return NumberColumn(values, dtype_text(dtype)) if numeric else ObjectColumn(values, dtype_text(dtype))
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
         missing = series.array.isna()
         values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0)

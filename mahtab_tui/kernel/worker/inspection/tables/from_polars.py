@@ -53,8 +53,7 @@ class PolarsColumn:
         polars = sys.modules["polars"]
         try:
             if op in ("missing", "present"):
-                gone = values.is_null() | values.is_nan().fill_null(True) if self._float else values.is_null()
-                fits = gone if op == "missing" else ~gone
+                fits = values.is_null() if op == "missing" else values.is_not_null()
             elif op == "contains" and values.dtype in (polars.String, polars.Categorical):
                 texts = values.cast(polars.String)
                 texts = texts if any(map(str.isupper, operand)) else texts.str.to_lowercase()
@@ -68,11 +67,11 @@ class PolarsColumn:
 
     def statistics(self, pace: Pace) -> Statistics:
         values = self._values
+        missing = values.null_count()  # NaN is a value in polars
         if self._float:
             values = values.fill_nan(None)
-        missing = values.null_count()
         pace.check()
-        if not (self.right or self._temporal) or missing == len(values):
+        if not (self.right or self._temporal) or values.null_count() == len(values):
             return Statistics(missing, top=self._top())
         low, high = values.min(), values.max()
         pace.check()
