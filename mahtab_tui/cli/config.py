@@ -110,13 +110,15 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     """
     from mahtab_tui.bus.told import told
     from mahtab_tui.knowledge.instructions import find
+    from mahtab_tui.knowledge.skill_trust import trust_texts
     from mahtab_tui.settings.sources import all_held_back, project_folder
     from mahtab_tui.settings.writing import allow
 
     with fail_on(SettingsError):
         found = all_held_back(Settings)
     instructions = find(project_folder()).held_back
-    if not found and not instructions:
+    skills = _held_back_skills()
+    if not found and not instructions and not skills:
         say("This project's files set nothing that must be trusted first.")
         return
     for each in found:
@@ -125,14 +127,31 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     for file in instructions:
         for part in file.parts:
             say(f"{file.path}: instructions for the model, from {part.name}:\n{told(part.text)}")
+    for path, text in skills.items():
+        say(f"{path}: a skill for the model:\n{told(text)}")
     if not yes:
-        typer.confirm("Trust these values and instructions?" if instructions else "Trust these values?", abort=True)
+        named = [name for name, held in (("values", found), ("instructions", instructions), ("skills", skills)) if held]
+        typer.confirm(f"Trust these {' and '.join(named)}?", abort=True)
     with fail_on(SettingsError, code=1):
         for each in found:
             allow(each.path, each.values)
         for file in instructions:
             allow(file.path, file.value)
+        trust_texts(skills)
     say("Trusted. What changes must be trusted again.")
+
+
+def _held_back_skills() -> dict[Path, str]:
+    """Return everything that a model could read of the project's skills that are not trusted."""
+    from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+    from mahtab_tui.knowledge.skill_trust import skill_texts
+    from mahtab_tui.settings.sources import project_folder
+
+    settings = load_settings()
+    of_project = settings.of_project("skills_dir")
+    loader = SkillsLoader(*skill_folders(project_folder(), settings.skills_dir, of_project=of_project))
+    loader.load_all()
+    return {path: text for skill in loader.held_back for path, text in skill_texts(skill).items()}
 
 
 def _in_full(key: str, value: Any) -> str:

@@ -90,7 +90,8 @@ def _folder(session: str) -> str:
     """The folder of a session, if it is not this one: the list is of all folders."""
     try:
         row = next((row for row in list_sessions(database(), None, begins=session) if row.id == session), None)
-    except StoreError:
+    except StoreError as error:
+        warn(str(error))
         return ""
     return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
 
@@ -98,7 +99,8 @@ def _folder(session: str) -> str:
 def _code(kernel: WaitingKernel) -> str:
     try:
         cells = [cell for tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN) for cell in records_of(database(), kernel.session, tag)]
-    except StoreError:
+    except StoreError as error:
+        warn(str(error))
         return ""
     return next((cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), "")
 

@@ -11,7 +11,8 @@ from mahtab_tui.cli.options import SkillsDir
 from mahtab_tui.cli.printing import fail, fail_on, say, warn
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
-from mahtab_tui.knowledge.skills import SkillError, create_skill
+from mahtab_tui.knowledge.skill_trust import instructions_text, trust_texts
+from mahtab_tui.knowledge.skills import SkillError, create_skill, read_skill
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 
@@ -38,9 +39,13 @@ def list_skills(skills_dir: SkillsDir = None) -> None:
 @skills_app.command()
 def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None) -> None:
     """Print a skill: its file, its fields, its instructions."""
+    library = _library(skills_dir)
     with fail_on(NoSkill, code=1):
-        skill = _library(skills_dir).get(name)
+        library.skills()
+        held_back = next((skill for skill in library.held_back if skill.name == name), None)
+        skill = held_back or library.get(name)
     about = [
+        ("held back", "" if held_back is None else "no model gets it until you trust it: mahtab-tui config trust"),
         ("description", skill.description),
         ("file", str(skill.file)),
         ("license", skill.license),
@@ -76,7 +81,9 @@ def new(
 ) -> None:
     """Make a skill from a template, and print the path of its file."""
     with fail_on(SkillError, SettingsError):
-        say(str(create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)))
+        path = create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)
+        trust_texts({path: instructions_text(read_skill(path))})
+        say(str(path))
 
 
 @skills_app.command()
@@ -92,6 +99,8 @@ def check(
     count = len(loader.load_all())
     for problem in loader.problems:
         say(problem)
+    if loader.held_back:
+        say(f"Held back until you trust them: {', '.join(skill.name for skill in loader.held_back)}.")
     say(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
     if loader.problems:
         raise typer.Exit(1)

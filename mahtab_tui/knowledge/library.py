@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.index import Hit, SkillsIndex
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+from mahtab_tui.knowledge.skill_trust import is_trusted_file, skill_files
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.settings.model import load_settings, resource_folder
 
@@ -22,8 +22,6 @@ FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
 _NAMED = 30
 """Up to this many skills are all named in the message about a missing one."""
-_FILES = 50
-"""Files of a skill that are named at most."""
 
 
 class NoSkill(RuntimeError):
@@ -56,7 +54,7 @@ class SkillLibrary:
                     self._skills, self._index = found, None
                     self._texts = {name: f"{name}: {skill.description}\n{skill.content}" for name, skill in found.items()} if self._meaning else {}
                 self._looked = time.monotonic()
-            problems = [problem for problem in self._loader.problems if problem not in self._told]
+            problems = [problem for problem in self._loader.warnings if problem not in self._told]
             self._told.update(problems)
             skills = self._skills
         for problem in problems:
@@ -72,6 +70,11 @@ class SkillLibrary:
     def broken(self) -> dict[str, Path | None]:
         """For each unusable skill, a sentence saying why, and its file."""
         return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
+
+    @property
+    def held_back(self) -> tuple[Skill, ...]:
+        """The project's skills that the user has not trusted as they are now."""
+        return self._loader.held_back
 
     def index(self) -> SkillsIndex:
         """Return the index of all skills, as the files are now; waits until it is made."""
@@ -99,6 +102,8 @@ class SkillLibrary:
         """Return a skill by its name. Raises `NoSkill`."""
         skills = self.skills()
         if name not in skills:
+            if any(skill.name == name for skill in self.held_back):
+                raise NoSkill(f"The skill {name!r} is the project's, and the user has not trusted it.")
             raise NoSkill(f"There is no skill {name!r}. {self._near(name)}")
         return skills[name]
 
@@ -135,9 +140,12 @@ class SkillLibrary:
         if skill.folder is None:
             raise NoSkill(f"The skill {name!r} is a single file and has no others.")
         try:
-            return HeldFolder(skill.folder).read_text(path)
+            text = HeldFolder(skill.folder).read_text(path)
         except HeldError as error:
             raise NoSkill(str(error)) from None
+        if not is_trusted_file(skill, path, text):
+            raise NoSkill(f"The file {path!r} is the project's, and the user has not trusted it.")
+        return text
 
     def _near(self, name: str) -> str:
         skills = self.skills()
@@ -145,19 +153,6 @@ class SkillLibrary:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."
         near = [hit.name for hit in self.search(name)]
         return f"Similar: {', '.join(near)}." if near else "Find one with search_skills(query)."
-
-
-def skill_files(skill: Skill) -> list[str]:
-    """List the other files in a skill's folder by relative path, without those with unprintable names."""
-    if skill.folder is None:
-        return []
-    found: list[str] = []
-    for folder, folders, names in os.walk(skill.folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        found += [os.path.relpath(os.path.join(folder, name), skill.folder) for name in sorted(names) if not name.startswith(".")]
-        if len(found) > _FILES:
-            break
-    return [name for name in found if name != skill.file.name and name.isprintable()][:_FILES]
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:

@@ -7,11 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mahtab_tui.knowledge.skill_trust import is_trusted
 from mahtab_tui.knowledge.skills import SKILL_FILE, Skill, SkillError, read_skill
+from mahtab_tui.settings import trust
 from mahtab_tui.settings.model import home_folder, resource_folder
+from mahtab_tui.settings.sources import trust_record
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
 """Files in folders of skills that are not skills."""
+
+_NAMED = 5
+"""Up to this many skills are named in the sentence about those that are held back."""
 
 
 class ProjectPlace(NamedTuple):
@@ -22,7 +28,7 @@ class ProjectPlace(NamedTuple):
 
 
 def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool = False) -> tuple[Path | ProjectPlace, ...]:
-    """Return the folders of skills; if names clash, a later folder wins.
+    """Return the folders of skills; if names clash, a later folder wins, and the user's own win over the project's.
 
     extra: the folders in the settings; if there are none, the project's ``skills``.
     of_project: whether a file of the project names them. It can name folders outside the project only if the user trusts it.
@@ -33,12 +39,14 @@ def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool
         held = of_project and Path(os.path.realpath(project / folder)).is_relative_to(root)
         return ProjectPlace(project / folder, project) if held else folder
 
+    named = [*map(of, extra)] or [ProjectPlace(project / "skills", project)]
     return (
         resource_folder("skills"),
-        home_folder() / "skills",
         ProjectPlace(project / ".mahtab" / "skills", project),
         ProjectPlace(project / ".claude" / "skills", project),
-        *(map(of, extra) if extra else (ProjectPlace(project / "skills", project),)),
+        *(place for place in named if isinstance(place, ProjectPlace)),
+        home_folder() / "skills",
+        *(place for place in named if isinstance(place, Path)),
     )
 
 
@@ -56,7 +64,19 @@ class SkillsLoader:
         """A sentence for each skill that was unusable when last read."""
         self.broken: dict[str, Path] = {}
         """The file of each sentence, if it is about one."""
+        self.held_back: tuple[Skill, ...] = ()
+        """The project's skills that the user has not trusted as they are now."""
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The problems, and a sentence about the skills that are held back."""
+        if not self.held_back:
+            return self.problems
+        names = [skill.name for skill in self.held_back]
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        listed = f"{'Skill' if len(names) == 1 else 'Skills'} of this project: {', '.join(names[:_NAMED])}{more}."
+        return (*self.problems, f"{listed} No model gets them until you trust them: /skills, or mahtab-tui config trust.")
 
     def load_all(self) -> list[Skill]:
         """Return all usable skills, sorted by name; `problems` describes the others."""
@@ -64,7 +84,8 @@ class SkillsLoader:
 
     def iter_skills(self) -> Iterator[Skill]:
         """Yield skills as they are read, each name once, from the strongest folder to the weakest."""
-        seen: set[str] = set()
+        seen: dict[str, Skill] = {}
+        held_back: list[Skill] = []
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
@@ -77,7 +98,8 @@ class SkillsLoader:
             except OSError as error:
                 problems.append(f"{place}: this folder of skills cannot be read: {error.strerror}.")
                 continue
-            here: dict[str, Path] = {}
+            here: dict[str, Skill] = {}
+            record = None if _is_own(project) else trust.read_record(trust_record())
             for path in files:
                 try:
                     met[path] = self._read(path, project)
@@ -86,13 +108,18 @@ class SkillsLoader:
                     broken[str(error)] = path
                     continue
                 found = met[path][1]
-                if found.name in here:
-                    problems.append(f"{path}: not used, because {here[found.name]} has the same name.")
-                elif found.name not in seen:
-                    here[found.name] = path
+                stronger = here.get(found.name) or seen.get(found.name)
+                if stronger is not None:
+                    if found.name in here or (found.of_project and not stronger.of_project):
+                        problems.append(f"{path}: not used, because {stronger.file} has the same name.")
+                elif record is not None and not is_trusted(record, found):
+                    held_back.append(found)
+                else:
+                    here[found.name] = found
                     yield found
             seen.update(here)
         self._known, self.problems, self.broken = met, tuple(problems), broken
+        self.held_back = tuple(sorted(held_back, key=lambda skill: skill.name))
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
         """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each time, since the cause may be outside its file."""
@@ -103,6 +130,11 @@ class SkillsLoader:
         stamp = (status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
         return known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
+
+
+def _is_own(project: Path | None) -> bool:
+    """Return whether a folder of skills is the user's: it is of no project, or of the home folder."""
+    return project is None or os.path.realpath(project) == os.path.realpath(Path.home())
 
 
 def _skill_files(place: Path) -> Iterator[Path]:

@@ -52,6 +52,8 @@ class Skill(NamedTuple):
     compatibility: str = ""
     metadata: Mapping[str, str] = {}
     allowed_tools: tuple[str, ...] = ()
+    of_project: bool = False
+    """It came with the project, so anybody may have written it."""
 
 
 class SkillError(Exception):
@@ -86,6 +88,7 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
         _compatibility(path, fields),
         _metadata(path, fields.get("metadata") or {}),
         _tools(path, fields.get("allowed-tools") or ()),
+        of_project=project is not None,
     )
 
 

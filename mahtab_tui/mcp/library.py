@@ -88,10 +88,10 @@ class SkillPrompts:
     def _found(self, handlers: ToolHandlers) -> dict[str, Skill]:
         """Load the skills that work where code runs: a private worker has no model to ask and no functions of a session."""
         found = {skill.name: skill for skill in self._loader.load_all() if handlers.mode == "shared" or skill.metadata.get("needs") != "session"}
-        for problem in self._loader.problems:
+        for problem in self._loader.warnings:
             if problem not in self._told:
                 print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
-        self._told = frozenset(self._loader.problems)
+        self._told = frozenset(self._loader.warnings)
         return found
 
     def prompts(self, handlers: ToolHandlers) -> list[types.Prompt]:

@@ -10,10 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 from mahtab_tui.store.claim import held
-from mahtab_tui.store.database import remove_unfinished
+from mahtab_tui.store.database import remove_unfinished, suppress_all_but_damage
 from mahtab_tui.store.resume import database
 
 _OLD = 24 * 60 * 60
@@ -22,10 +21,8 @@ _OLD = 24 * 60 * 60
 
 def remove_leftovers() -> None:
     """Remove unused lock files and sockets, records of sessions that were never finished, old temporary pictures, and folders that earlier
-    versions made for `claude`. Waits for sockets."""
+    versions made for `claude`. Waits for sockets. Raises `StoreError` if the session file was damaged."""
     held()
-    with contextlib.suppress(StoreError):  # whoever reads or writes next tells it
-        remove_unfinished(database())
     with contextlib.suppress(SharingError):
         running_sessions()
     temporary = Path(tempfile.gettempdir())
@@ -38,3 +35,5 @@ def remove_leftovers() -> None:
                 left.unlink()
             else:
                 shutil.rmtree(left)
+    with suppress_all_but_damage():
+        remove_unfinished(database())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -65,8 +64,10 @@ class Notebook(logging.Handler):
         """
         super().__init__()
         if past:
-            with contextlib.suppress(StoreError):  # which the session tells when it writes
+            try:
                 past = everything() or past
+            except StoreError as error:
+                emit(log, records.Notice(str(error), level="warning"))
         self._log = log
         self._inbox = inbox
         self._cells = cells

@@ -90,6 +90,7 @@ class Parts:
         self.profile = profile = Profile(log, settings, name, model)
         self.inbox = inbox = Inbox(log)
         self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
+        log.addHandler(self.broadcast)
         self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
         log.addHandler(self.private)
         if not no_trace and traces_go_to():

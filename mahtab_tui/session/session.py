@@ -174,7 +174,6 @@ class Session:
 
     def start(self) -> None:
         """Start the kernel on a thread, and serve inputs."""
-        self.log.addHandler(self.broadcast)
         self.profile.tell()
         for sentence in self.settings.held_back:
             self.notice(sentence, "warning")

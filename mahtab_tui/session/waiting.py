@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
 from mahtab_tui.kernel.held.waiting import waiting_kernels
 from mahtab_tui.store.claim import held
+from mahtab_tui.store.database import suppress_all_but_damage
 from mahtab_tui.store.resume import database
 from mahtab_tui.store.sqlite import list_sessions
 
@@ -20,17 +20,19 @@ def waiting_elsewhere() -> list[Noted]:
 
 
 def sentence_about_waiting_kernels(project: Path) -> str:
-    """Say which sessions of a folder have a kernel that waits, and how to go on with it; empty for none."""
+    """Say which sessions of a folder have a kernel that waits, and how to go on with it; empty for none.
+
+    Raises `StoreError` if the session file was damaged.
+    """
     waiting = {noted.session: f" on {one_line(noted.station.label)}" for noted in waiting_elsewhere()}
     for kernel in waiting_kernels():
         if not kernel.has_host and kernel.has_run:
             waiting[kernel.session] = f" and runs cell {kernel.cell}" if kernel.cell else ""
     if not waiting:
         return ""
-    try:
+    here: list[str] = []
+    with suppress_all_but_damage():
         here = [row.id for row in list_sessions(database(), str(project)) if row.id in waiting]
-    except StoreError:
-        return ""
     if not here:
         return ""
     more = f" ({len(here) - 1} more: mahtab-tui sessions)" if len(here) > 1 else ""

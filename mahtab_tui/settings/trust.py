@@ -56,7 +56,12 @@ def _is_at_most(value: Any, own: Any) -> bool:
 
 def allowed(record: Path, file: Path) -> dict[str, str]:
     """Return the digests of the trusted values of a file, by key; empty if the record cannot be read."""
-    return {key: value for key, value in read_record(record).get(_name(file), {}).items() if isinstance(value, str)}
+    return allowed_in(read_record(record), file)
+
+
+def allowed_in(known: Mapping[str, Mapping[str, Any]], file: Path) -> dict[str, str]:
+    """Return the digests of the trusted values of a file, by key. known: from `read_record`."""
+    return {key: value for key, value in known.get(_name(file), {}).items() if isinstance(value, str)}
 
 
 def read_record(record: Path) -> dict[str, dict[str, Any]]:
@@ -68,10 +73,12 @@ def read_record(record: Path) -> dict[str, dict[str, Any]]:
     return {file: keys for file, keys in known.items() if isinstance(keys, dict)} if isinstance(known, dict) else {}
 
 
-def with_allowed(record: Path, file: Path, values: Mapping[str, Any]) -> str:
-    """Return the record as text, with these values of a file added."""
+def with_allowed(record: Path, files: Mapping[Path, Mapping[str, Any]]) -> str:
+    """Return the record as text, with these values of files added."""
     known = read_record(record)
-    known[_name(file)] = {**known.get(_name(file), {}), **{key: digest(value) for key, value in values.items()}}
+    for file, values in files.items():
+        digests = {key: digest(value) for key, value in values.items()}
+        known[_name(file)] = {**known.get(_name(file), {}), **digests}
     return json.dumps(known, indent=1) + "\n"
 
 

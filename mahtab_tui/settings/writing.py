@@ -54,7 +54,12 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
 
 def allow(path: Path, values: Mapping[str, Any]) -> None:
     """Trust these values of a project's file from now on. Raises `SettingsError`."""
-    write_text(trust_record(), with_allowed(trust_record(), path, values))
+    allow_files({path: values})
+
+
+def allow_files(files: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Trust these values of a project's files from now on. Raises `SettingsError`."""
+    write_text(trust_record(), with_allowed(trust_record(), files))
 
 
 def unset(path: Path, key: str) -> bool:

@@ -74,6 +74,19 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
         raise StoreError(f"The session file {path} cannot be used: {error.strerror}.") from error
 
 
+@contextlib.contextmanager
+def suppress_all_but_damage() -> Iterator[None]:
+    """Ignore errors that the next access meets again. Damage is raised: its file was set aside.
+
+    Raises `StoreError`.
+    """
+    try:
+        yield
+    except StoreError as error:
+        if is_damage(error.__cause__):
+            raise
+
+
 def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
     """Set a damaged file aside; returns a sentence about it."""
     try:

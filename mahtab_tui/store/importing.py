@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sqlite3
 import time
@@ -11,10 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
-from mahtab_tui.store.database import new_session, remove_unfinished, transaction
+from mahtab_tui.store.database import (
+    new_session,
+    remove_unfinished,
+    suppress_all_but_damage,
+    transaction,
+)
 from mahtab_tui.store.digest import Digest, catch_up
 from mahtab_tui.store.encoding import as_json, stored
 from mahtab_tui.store.resume import new_id
@@ -48,12 +51,12 @@ def import_session(database: Path, file: Path, project: str, *, limit: int | Non
     with opened_session(file) as (_, found):
         for _ in found:  # a damaged file leaves no trace
             pass
-    with contextlib.suppress(StoreError):  # the next line tells
+    with suppress_all_but_damage():  # the next line meets the rest again
         remove_unfinished(database)
     session = new_id()
     with opened_session(file) as (header, found), new_session(database, session) as connection:
         made = _written(connection, session, project, header, _first(found, limit))
-    with contextlib.suppress(StoreError):
+    with suppress_all_but_damage():
         catch_up(database, _CATCH_UP)
     return made
 

@@ -287,12 +287,16 @@ def _shown(app: TerminalApp[Any]) -> int:
 
 
 def _tell_of_the_past(session: Session, project: Path) -> None:
+    from mahtab_tui.bus.handlers import StoreError
     from mahtab_tui.session.leftovers import remove_leftovers
     from mahtab_tui.session.waiting import sentence_about_waiting_kernels
 
-    remove_leftovers()
-    if not session.no_trace and (sentence := sentence_about_waiting_kernels(project)):
-        session.notice(sentence)
+    try:
+        remove_leftovers()
+        if not session.no_trace and (sentence := sentence_about_waiting_kernels(project)):
+            session.notice(sentence)
+    except StoreError as error:
+        session.notice(str(error), "warning")
 
 
 def _read_sessions(session: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import threading
@@ -88,6 +89,25 @@ def test_a_name_of_a_secret_is_not_written(kept: Kept) -> None:
     _, missing = kept.again(first)
     assert missing == {"api_key": "its name says that it is a secret"}
     assert not any(b"abracadabra" in path.read_bytes() for path in kept.folder.iterdir())
+
+
+def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_it(kept: Kept) -> None:
+    first = kept.kernel()
+    first.host.answer = lambda name, args: "hunter two/2" if args["prompt"] == "Key: " else "q"
+    first.text("import base64, getpass, json, numpy as np\nword, pin = getpass.getpass('Key: '), getpass.getpass('Pin: ')")
+    first.text(
+        "x, other, answer = 1, 'quiz', 'q'\nurl = f'https://me:{word}@host'; inside = [{'a': (word,)}]; shared = inside\n"
+        "header = 'Basic ' + base64.b64encode(f'me:{word}'.encode()).decode(); told = json.dumps({'word': word + chr(34)})\n"
+        "wide, raw = np.array([word] * 2000), np.frombuffer(b'x' * 50_000 + word.encode(), 'u1').copy()\n"
+        "def use(word=word): return word"
+    )
+    _, missing = kept.again(first)
+    names = ("answer", "header", "inside", "pin", "raw", "shared", "told", "url", "use", "wide", "word")
+    assert missing == dict.fromkeys(names, "it holds a text that was typed hidden")
+    saved = b"".join(path.read_bytes() for path in kept.folder.iterdir())
+    assert b"quiz" in saved
+    for form in (b"hunter two/2", base64.b64encode(b"hunter two/2"), "hunter two/2".encode("utf-32-le")):
+        assert form not in saved
 
 
 def test_the_largest_are_left_out_first(kept: Kept) -> None:

@@ -28,7 +28,7 @@ from mahtab_tui.tui.panes.transcript.entries import Cell, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.records import made
-from tests.skills import write_skill
+from tests.skills import trust_skills, write_skill
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
@@ -187,6 +187,7 @@ def test_a_skill_that_a_cell_loads_goes_to_the_model_with_the_next_question(
     open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    trust_skills(project)
     told: list[bool] = []
 
     def hear(self: ChatReplay, messages: list[BaseMessage], *args: Any, **options: Any) -> Iterator[Any]:
@@ -210,6 +211,7 @@ def test_a_skill_that_a_cell_loads_goes_to_the_model_with_the_next_question(
 
 def test_a_resumed_session_has_its_skills_loaded(open_session: Callable[..., Opened], project: Path) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    trust_skills(project)
     it = open_session(past=[made(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 16, "budget": 60_000})])
     assert it.session.knowledge.loaded.instructions() == {"tidy": "Put things away."}
 

@@ -26,6 +26,7 @@ from mahtab_tui.mcp.library import SkillPrompts
 from tests.mcp.clients import Agent, agent, text_of
 from tests.mcp.conftest import Share
 from tests.mcp.wheels import build_wheel, offline
+from tests.skills import trust_skills
 
 SCHEMAS = Path(__file__).with_name("schemas.json")
 
@@ -303,6 +304,9 @@ async def test_skills_are_prompts(tmp_path: Path) -> None:
     folder = tmp_path / ".mahtab" / "skills" / "count"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: count\ndescription: Counts\n---\nCount the rows.\n")
+    async with agent(cwd=tmp_path) as a:
+        assert "count" not in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
+    trust_skills(tmp_path)
     async with agent(cwd=tmp_path) as a:
         assert "count" in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
         prompt = await a.client.get_prompt("count", {"task": "in table"})

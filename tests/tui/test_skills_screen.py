@@ -18,7 +18,7 @@ from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import LONGEST, MarkdownPreview
 from mahtab_tui.tui.screens.skills.screen import SkillsScreen
 from mahtab_tui.tui.widgets.line_input import LineInput
-from tests.skills import write_skill
+from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story
 
@@ -32,6 +32,7 @@ SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "wri
 def skills(project: Path) -> Path:
     """One skill of the project's own beside the bundled ones."""
     write_skill(project / "skills", "tidy", "How to tidy a room. Use when [b]nothing[/b] can be found.", TEXT)
+    trust_skills(project)
     return project / "skills"
 
 
@@ -256,18 +257,36 @@ async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp,
 
 
 async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
-    make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
-        path = write_skill(project / ".mahtab" / "skills", "look-up")
+        path = write_skill(home / ".mahtab" / "skills", "look-up")
         monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
         screen(pilot)._open(path)
         screen(pilot).query_one(LineInput).value = "look-up"
         screen(pilot).find()
         await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
+
+
+async def test_a_projects_skill_is_held_back_until_it_is_trusted_here(make_app: MakeApp, skills: Path) -> None:
+    (write_skill(skills, "zebra", content="Their words.").parent / "more.md").write_text("More.")
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "zebra", ["zebra"])
+        assert "held back" in str(screen(pilot).query_one(OptionList).get_option_at_index(0).prompt)
+        assert "Their words." in text(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, SkillsScreen))
+        await pilot.press("y")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen))
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        library = app.session.knowledge.skills
+        await until(pilot, lambda: library.skills().get("zebra") is not None)
+        assert library.file("zebra", "more.md") == "More."
 
 
 async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
@@ -277,8 +296,9 @@ async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and "The name 'Look up' cannot be used" in said(pilot))
 
 
-async def test_of_a_long_one_the_beginning_is_shown(make_app: MakeApp, skills: Path) -> None:
+async def test_of_a_long_one_the_beginning_is_shown(make_app: MakeApp, project: Path, skills: Path) -> None:
     write_skill(skills, "long", content="word " * LONGEST)
+    trust_skills(project)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "long", ["long"])
@@ -288,8 +308,9 @@ async def test_of_a_long_one_the_beginning_is_shown(make_app: MakeApp, skills: P
 @pytest.mark.parametrize(
     "content", ["> " * 9_000, "- " * 9_000, "[" * 19_000, "\x1b[2J\x1b]0;t\x07 [red]x[/red]", "|" * 19_000, "\u202e\ud7ff" * 5_000]
 )
-async def test_hostile_markdown_is_drawn(make_app: MakeApp, skills: Path, content: str) -> None:
+async def test_hostile_markdown_is_drawn(make_app: MakeApp, project: Path, skills: Path, content: str) -> None:
     write_skill(skills, "hostile", content=content)
+    trust_skills(project)
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "hostile", ["hostile"])

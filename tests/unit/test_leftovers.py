@@ -11,9 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.bus.handlers import DisplayHandler
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.leftovers import remove_leftovers
 from mahtab_tui.session.shared_sessions import share_folder
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.claim import claim
+from mahtab_tui.tui.open import _tell_of_the_past
 
 HOLDS = "import sys, time; from mahtab_tui.store.claim import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
 
@@ -50,3 +56,19 @@ def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(tm
     left = {"mahtab-claude-link", "mahtab-claude-new", "mahtab-picture-new.png", "other-old"}
     assert made & {path.name for path in tmp_path.iterdir()} == left
     assert (tmp_path / "other-old" / "empty").exists()
+
+
+def test_a_damaged_store_is_reported_on_the_screen_and_to_watchers_whoever_finds_it(home: Path, project: Path) -> None:
+    path = home / ".mahtab" / "sessions.db"
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database, it only says so" * 1000)
+    session = Session(load_settings(model="demo"), InProcessKernel({}), NoFace())
+    screen = DisplayHandler()
+    session.listen(lambda log: log.addHandler(screen))
+    session.build()
+    _tell_of_the_past(session, project)
+    (notice,) = screen.take()
+    assert "was damaged" in notice.text
+    assert not path.exists()
+    assert session.broadcast.watch().get_nowait() == notice
+    session.close()

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from mahtab_tui.agent import ReplAgent
 from tests.agents import Desk
-from tests.skills import write_skill
+from tests.skills import trust_skills, write_skill
 from tests.tool_calling import Caller, calls, says
 
 
@@ -22,6 +22,7 @@ from tests.tool_calling import Caller, calls, says
 def desk(project: Path) -> Iterator[Desk]:
     (project / "app.py").write_text("x = 1\n")
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    trust_skills(project)
     desk = Desk(project)
     yield desk
     desk.session.close()

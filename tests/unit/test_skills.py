@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge.library import NoSkill, SkillLibrary, skill_files
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
+from mahtab_tui.knowledge.skill_trust import skill_files
 from mahtab_tui.knowledge.skills import Skill, read_skill
 from mahtab_tui.settings.model import SettingsError, load_settings, resource_folder
-from tests.skills import write_skill
+from tests.skills import trust_skills, write_skill
 
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
@@ -31,19 +32,21 @@ def test_the_bundled_skills_load(project: Path) -> None:
 def test_each_place_wins_over_those_before_it(project: Path, home: Path) -> None:
     named = project / "named", project / "named-last"
     places = [
-        home / ".mahtab" / "skills",
         project / ".mahtab" / "skills",
         project / ".claude" / "skills",
+        home / ".mahtab" / "skills",
         *named,
     ]
     for number, place in enumerate(places):
         write_skill(place, "debug", content=f"Of place {number}.")
+        trust_skills(project)
         folders = skill_folders(project, [folder for folder in named if folder.is_dir()])
         assert load(*folders)[0]["debug"].content == f"Of place {number}."
 
 
 def test_the_folder_skills_of_the_project_is_taken_where_none_is_named(project: Path) -> None:
     write_skill(project / "skills", "ours")
+    trust_skills(project)
     assert "ours" in load(*skill_folders(project))[0]
     assert "ours" not in load(*skill_folders(project, [project / "others"]))[0]
 
@@ -92,6 +95,7 @@ def test_links_within_the_project_are_followed(project: Path, place: str) -> Non
     (project / place).mkdir(parents=True)
     (project / place / "ours").symlink_to(ours.parent)
     (project / place / "style.md").symlink_to(os.path.relpath(project / "docs" / "style.md", project / place))
+    trust_skills(project)
     skills, problems = load(*skill_folders(project))
     assert not problems
     assert (skills["ours"].content, skills["style"].content) == ("Ours.", "Our style.")
@@ -128,11 +132,52 @@ def test_files_of_a_skill_are_read_only_inside_its_folder(project: Path) -> None
     (project / "secret").write_text("A private word.")
     (folder / "out").symlink_to("../../../secret")
     (folder / "more.md").write_text("More.")
+    trust_skills(project)
     library = SkillLibrary(SkillsLoader(*skill_folders(project)), pytest.fail)
     assert library.file("ours", "more.md") == "More."
     for path in ("out", "../../../secret", str(project / "secret")):
         with pytest.raises(NoSkill, match=r"refused|outside"):
             library.file("ours", path)
+
+
+def test_a_projects_skills_reach_no_model_until_the_user_trusts_their_texts(project: Path) -> None:
+    folder = write_skill(project / ".claude" / "skills", "ours", content="Ours.").parent
+    (folder / "more.md").write_text("More.")
+    told: list[str] = []
+    library = SkillLibrary(SkillsLoader(*skill_folders(project)), told.append)
+    assert "ours" not in library.skills()
+    assert [(skill.name, len(told)) for skill in library.held_back] == [("ours", 1)]
+    assert "ours. No model gets them until you trust them" in told[0]
+    with pytest.raises(NoSkill, match="has not trusted it"):
+        library.get("ours")
+    trust_skills(project)
+    library.renew()
+    assert library.instructions("ours").startswith("Ours.")
+    assert library.file("ours", "./more.md") == "More."
+    (folder / "more.md").write_text("Another text.")
+    (folder / "new.md").write_text("A new file.")
+    for name in ("more.md", "new.md"):
+        with pytest.raises(NoSkill, match="has not trusted it"):
+            library.file("ours", name)
+    write_skill(project / ".claude" / "skills", "ours", content="Another text.")
+    library.renew()
+    assert "ours" not in library.skills()
+
+
+def test_a_users_skill_wins_over_a_projects_of_the_same_name_and_the_clash_is_reported(project: Path, home: Path) -> None:
+    mine = write_skill(home / ".mahtab" / "skills", "tidy", content="Mine.")
+    for place in PLACES:
+        write_skill(project / place, "tidy", content="Theirs.")
+    trust_skills(project)
+    skills, problems = load(*skill_folders(project))
+    assert skills["tidy"].content == "Mine."
+    assert problems == [f"{project / place / 'tidy' / 'SKILL.md'}: not used, because {mine} has the same name." for place in reversed(PLACES)]
+
+
+def test_the_users_home_as_a_project_needs_no_trust(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    write_skill(home / ".claude" / "skills", "mine")
+    assert "mine" in load(*skill_folders(home))[0]
 
 
 def test_an_overridden_skill_comes_back_where_the_winner_is_broken(project: Path) -> None:

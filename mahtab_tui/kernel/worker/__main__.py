@@ -88,7 +88,8 @@ class Worker:
             self._staying = staying(
                 beside, self._channel, self._hello, lambda: bool(self._open) or self._saving is not None, self._answer_alone, self._host_left
             )
-        for replacement in Console(self._calls.call).replacements():
+        self._console = Console(self._calls.call)
+        for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
         self._surroundings = ProcessSurroundings(main, self._interrupts)
@@ -222,7 +223,8 @@ class Worker:
     def _branch(self, frame: Frame) -> None:
         """Write the namespace as it was before a cell, between two cells."""
         undo = self._executor.undo
-        reply = {"error": _NO_UNDO} if undo is None else undo.answer("branch", frame["cell"], frame["settings"])
+        settings = {**frame["settings"], "hidden": self._console.hidden_lines}
+        reply = {"error": _NO_UNDO} if undo is None else undo.answer("branch", frame["cell"], settings)
         self._channel.send(reply_to(frame, **reply))
 
     def _keep_in(self, frame: Frame) -> None:
@@ -236,7 +238,9 @@ class Worker:
     def _made_keeper(self) -> Any:
         """Made on the control thread where a host asks, so that no cell waits for it."""
         if self._keeper is None:
-            self._keeper = late_import(f"{__package__}.keeping.keeper").Keeper(self._executor.namespace, *self._keep_settings)
+            self._keeper = late_import(f"{__package__}.keeping.keeper").Keeper(
+                self._executor.namespace, *self._keep_settings, self._console.hidden_lines
+            )
         return self._keeper
 
     def _keep(self, frame: Frame) -> None:

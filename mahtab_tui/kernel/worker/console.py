@@ -34,6 +34,8 @@ class Console:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
+        self.hidden_lines: list[str] = []
+        """Lines that were typed hidden."""
 
     def input(self, prompt: object = "", /) -> str:
         """Read a line from the user, like Python's `input`."""
@@ -50,6 +52,8 @@ class Console:
         print(prompt)
         if answer is None:
             raise EOFError("no more input")
+        if answer not in self.hidden_lines:
+            self.hidden_lines.append(answer)
         return answer
 
     def readline(self) -> str | None:

@@ -18,13 +18,15 @@ WRITING = 900.0
 class Keeper:
     """Keeps one namespace. Used on the thread that runs the cells, but for `index`."""
 
-    def __init__(self, namespace: dict[str, Any], settings: dict[str, Any], at_start: dict[str, Any]) -> None:
-        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the session's own code has made."""
+    def __init__(self, namespace: dict[str, Any], settings: dict[str, Any], at_start: dict[str, Any], hidden_lines: list[str]) -> None:
+        """settings: folder, key (hex), megabytes, and cloudpickle (its folder). at_start: what the session's own code has made.
+        hidden_lines: what was typed hidden, which is not saved; it may grow."""
         self._namespace = namespace
         self._settings = settings
         self._kernel = os.urandom(8).hex()
         self._at_start = at_start
         """What was kept is newer."""
+        self._hidden_lines = hidden_lines
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:
@@ -36,7 +38,7 @@ class Keeper:
 
     def start_writing(self, request: dict[str, Any]) -> Checkpoint:
         """Fork the process that writes; `finish` waits for it. request: carried and lost, see `Writer`. Raises `OSError`."""
-        writer = Writer(self._namespace, self._kernel, {**self._settings, **request})
+        writer = Writer(self._namespace, self._kernel, {**self._settings, **request, "hidden": self._hidden_lines})
         return fork(lambda question: _write(writer))
 
     def loading(self, name: str) -> Loading:

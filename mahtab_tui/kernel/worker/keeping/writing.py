@@ -14,6 +14,7 @@ from ..secret_names import hides
 from ..undo.isolated import NotWrittenError, attempts
 from .folder import LONGEST, FolderError, KeptFolder, digest_of
 from .groups import Group, groups_of
+from .hidden_texts import REASON, HiddenTexts
 from .pickling import TooLargeError, load_cloudpickle, pickled
 from .pulse import Pulse
 
@@ -29,7 +30,7 @@ class Writer:
 
     def __init__(self, namespace: dict[str, Any], kernel: str, request: dict[str, Any]) -> None:
         """kernel: names this kernel. request: folder, key (hex), megabytes, cloudpickle (its folder); carried: files of earlier kernels that
-        stay; lost: names that earlier kernels had, and this one never had."""
+        stay; lost: names that earlier kernels had, and this one never had; hidden: lines that were typed hidden."""
         self._namespace = namespace
         self._kernel = kernel
         self._folder = request["folder"]
@@ -38,6 +39,7 @@ class Writer:
         self._cloudpickle_folder: str = request["cloudpickle"]
         self._carried = frozenset(request["carried"])
         self._lost = frozenset(request["lost"])
+        self._hidden = HiddenTexts(request["hidden"])
 
     def write(self) -> dict[str, Any]:
         """Write, and tell: bytes in all, the number of variables, and those not kept. Raises `OSError`, `FolderError`."""
@@ -51,7 +53,7 @@ class Writer:
             index_before = folder.index() or index_before
         before = index_before["files"]
         carried = [left for file in before if file["name"] in self._carried if (left := self._left_of(file))["groups"]]
-        attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before, self._most)
+        attempt = _Attempt(folder, self._namespace, load_cloudpickle(self._cloudpickle_folder, self._kernel), before, self._most, self._hidden)
         variables, missing = self._variables()
         groups = groups_of(variables, self._namespace)
         room = self._most - sum(file["size"] for file in carried)
@@ -81,7 +83,7 @@ class Writer:
             "written": time.time(),
             "files": [*files, *carried],
             "missing": [
-                *({**described(name, self._namespace[name]), "reason": reason} for name, reason in missing.items()),
+                *({**self._hidden.without(described(name, self._namespace[name])), "reason": reason} for name, reason in missing.items()),
                 *(row for row in index_before["missing"] if row["name"] in self._lost and row["name"] not in self._namespace),
             ],
         }
@@ -115,12 +117,15 @@ def _too_large(size: int, most: int) -> str:
 class _Attempt:
     """Writes one group after the other, in a process that is lost where a variable hangs or ends it."""
 
-    def __init__(self, folder: KeptFolder, namespace: dict[str, Any], cloudpickle: Any, before: list[dict[str, Any]], most: int) -> None:
+    def __init__(
+        self, folder: KeptFolder, namespace: dict[str, Any], cloudpickle: Any, before: list[dict[str, Any]], most: int, hidden: HiddenTexts
+    ) -> None:
         self._folder = folder
         self._namespace = namespace
         self._cloudpickle = cloudpickle
         self._before = {file["digest"]: file for file in before}
         self._most = most
+        self._hidden = hidden
         self.pulse = Pulse()
 
     def write(self, group: Group) -> bytes:
@@ -131,10 +136,12 @@ class _Attempt:
             result = pickled({name: self._namespace[name] for name in group.names}, self._namespace, self._cloudpickle, self._most, self.pulse)
         except TooLargeError:
             raise NotWrittenError(f"more than the {self._most // 2**20:,} MB of keep_namespace_mb") from None
+        if self._hidden.are_in(result.stream, result.blocks, self.pulse):
+            raise NotWrittenError(REASON)
         parts: list[Any] = [result.stream, *result.blocks]
         size = sum(memoryview(part).nbytes for part in parts)
         told = {
-            "rows": [described(name, self._namespace[name]) for name in group.names],
+            "rows": [self._hidden.without(described(name, self._namespace[name])) for name in group.names],
             "stream": len(result.stream),
             "check": digest_of([result.stream]),
             "blocks": [block.nbytes for block in result.blocks],

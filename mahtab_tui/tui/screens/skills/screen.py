@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -14,8 +15,10 @@ from textual.content import Content
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
-from mahtab_tui.knowledge.skills import SkillError, create_skill
-from mahtab_tui.settings.model import resource_folder
+from mahtab_tui.knowledge.skill_trust import instructions_text, skill_texts, trust_texts
+from mahtab_tui.knowledge.skills import Skill, SkillError, create_skill
+from mahtab_tui.settings.model import SettingsError, resource_folder
+from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import Listing, ListScreen, short_path
 from mahtab_tui.tui.screens.prompt import Prompt
@@ -38,6 +41,8 @@ class SkillRow(NamedTuple):
     file: Path | None
     content: str = ""
     broken: bool = False
+    held_back: Skill | None = None
+    """A skill of the project that is not trusted."""
 
 
 class SkillsScreen(ListScreen[None, SkillRow]):
@@ -69,6 +74,8 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         """Columns of the names."""
         self._edits = self._edits_read = 0
         """How often the user edited a file, and the number of edits that the library has read."""
+        self._edited: set[Path] = set()
+        """Files whose changes the user made here."""
         self._marked: frozenset[str] = frozenset()
         """The names of the loaded skills."""
 
@@ -102,15 +109,28 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         if self._edits_read < (edits := self._edits):
             self._library.renew()  # waits for a reading that is under way
             self._edits_read = edits
+            self._trust_edits()
         index = self._library.index()
         skills = self._library.skills()
         names = [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
         found = [SkillRow(name, skill.description, skill.file, skill.content) for name in names if (skill := skills.get(name)) is not None]
+        for skill in self._library.held_back:
+            if wanted.lower() in f"{skill.name} {skill.description}".lower():
+                found.append(SkillRow(skill.name, skill.description, skill.file, skill.content, held_back=skill))
         for sentence, file in self._library.broken.items():
             if wanted.lower() in sentence.lower():
                 short = sentence if file is None else sentence.replace(str(file), _where(file, self._project), 1)
                 found.append(SkillRow(_name_of(file), short, file, broken=True))
         return found, len(names) if wanted else len(skills)
+
+    def _trust_edits(self) -> None:
+        """Trust what the user has written here into a skill of the project that was trusted before."""
+        self._library.skills()
+        texts = {skill.file: instructions_text(skill) for skill in self._library.held_back if skill.file in self._edited}
+        with suppress(SettingsError):  # it stays held back, which is shown
+            if texts:
+                trust_texts(texts)
+                self._library.renew()
 
     def rows(self, typed: str) -> Sequence[SkillRow]:
         self._marked = frozenset(self._loaded.names)
@@ -127,9 +147,13 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         self.listing.count(shown + (loaded if self.size.width >= 100 else f"{used:,} of {budget:,} characters loaded"))
 
     def line(self, row: SkillRow, width: int) -> Content:
-        mark = ("✗ ", "$bad") if row.broken else ("● ", "$good") if row.name in self._marked else "  "
+        if row.held_back is not None:
+            mark = ("○ ", "$warning")
+        else:
+            mark = ("✗ ", "$bad") if row.broken else ("● ", "$good") if row.name in self._marked else ("  ", "")
         name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
-        return Content.assemble(mark, f"{name:<{self._names}}  ", (description, "$muted"))
+        held_back = ("held back · ", "$warning") if row.held_back is not None else ""
+        return Content.assemble(mark, f"{name:<{self._names}}  ", held_back, (description, "$muted"))
 
     def describe(self, row: SkillRow | None) -> Content:
         self._preview.show("" if row is None else row.description if row.broken else f"{row.description}\n\n---\n\n{row.content}")
@@ -160,6 +184,9 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         if row.broken:
             self.listing.say("This file cannot be used: see what is wrong with it.")
             return
+        if row.held_back is not None:
+            await self._offer_trust(row.held_back)
+            return
         loaded = row.name in self._loaded.names
         try:
             await asyncio.to_thread(self._loaded.unload if loaded else self._loaded.load, row.name)
@@ -171,6 +198,22 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         if not is_leaving(self):
             self._fill()
             self.listing.say(outcome, style)
+
+    async def _offer_trust(self, skill: Skill) -> None:
+        """Ask whether models may use a skill of the project, with all its files as they are now."""
+        texts = {**await asyncio.to_thread(skill_texts, skill), skill.file: instructions_text(skill)}
+
+        def trust() -> None:
+            try:
+                trust_texts(texts)
+            except SettingsError as error:
+                self.listing.say(str(error), "$bad")
+            self._library.renew()
+            self._find(None)
+
+        more = len(texts) - 1
+        files = "" if not more else " and its other file" if more == 1 else f" and its {more} other files"
+        confirm(self.app, f"This project's skill {skill.name}{files}: let models use it as it is now?", trust, yes="Trust", no="Hold back")
 
     def action_new(self) -> None:
         ask(self.app, Prompt("Name of the new skill: a-z, 0-9 and single hyphens"), self._create)
@@ -185,12 +228,15 @@ class SkillsScreen(ListScreen[None, SkillRow]):
             return
         if not is_leaving(self):
             self.listing.set_text(name)
+            self._edited.add(path)
             self._open(path)
 
     async def _edit(self, row: SkillRow) -> None:
         if row.file is None:
             self.listing.say("It has no file.")
         else:
+            if row.held_back is None:
+                self._edited.add(row.file)
             self._open(row.file)
 
     def _open(self, file: Path) -> None:
