@@ -31,7 +31,8 @@ class LoginStatus(NamedTuple):
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
     """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs it."""
-    return {name: value for name, value in os.environ.items() if name != KEY or not _is_withheld(use_api_key)}
+    own = {name: value for name, value in os.environ.items() if name != KEY or not _is_withheld(use_api_key)}
+    return {**own, "PATH": safe_path()}
 
 
 def login_hint(*, use_api_key: bool) -> str:
