@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from mahtab_tui.system.programs import safe_path
+
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
 USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
