@@ -8,6 +8,7 @@ def main() -> None:
     """The entry point. Until the command line is loaded nothing is collected, and an interrupt ends the process without a word."""
     gc.disable()  # Loading makes nothing that can be collected; `mahtab_tui.cli.main.screen` switches it on, or has the screen do that.
     try:
+        import os
         import signal
 
         before = signal.getsignal(signal.SIGINT)
@@ -15,8 +16,10 @@ def main() -> None:
             # An exception would not do: a module that is being loaded may catch it, or say it in other words.
             signal.signal(signal.SIGINT, _end)
         from mahtab_tui.cli.main import main as command_line
+        from mahtab_tui.system.programs import safe_path
 
         signal.signal(signal.SIGINT, before)
+        os.environ["PATH"] = safe_path()
         command_line()
     except KeyboardInterrupt:
         sys.exit(130)

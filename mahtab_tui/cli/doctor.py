@@ -28,6 +28,7 @@ from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, home_folder, load_settings, resource_folder
 from mahtab_tui.store.namespaces import kept_bytes
 from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to, traces_have_content, unsupported_protocol
+from mahtab_tui.system.programs import find_program
 
 _WIDTH = 12
 _SERVER_SECONDS = 1.0
@@ -56,7 +57,7 @@ def report() -> Iterator[str]:
     yield _sandbox()
     servers = find_servers(_SERVER_SECONDS)
     yield _claude(next((spec for server in servers for spec in server.specs), ""))
-    if executable := shutil.which("claude"):
+    if executable := find_program("claude"):
         yield _login(executable, use_api_key=settings is not None and settings.claude_api_key)
     yield _model_servers(servers)
     if variable := sent_to_langsmith():
@@ -166,7 +167,7 @@ def _claude(local: str) -> str:
     """Report the `claude` program. local: the model that answers in its place; empty if there is none but `demo`."""
     advice = "To use Claude, install Claude Code and run `claude` once to log in. "
     advice += f"Until then {local} answers." if local else "Until then the offline `demo` model answers, by rules."
-    if (executable := shutil.which("claude")) is None:
+    if (executable := find_program("claude")) is None:
         return _line("claude", "not on the PATH", advice)
     try:
         answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=20, check=False)
@@ -215,7 +216,7 @@ def _has_module(name: str) -> bool:
 
 
 def _ripgrep() -> str:
-    if (executable := shutil.which("rg")) is None:
+    if (executable := find_program("rg")) is None:
         return _line("ripgrep", "not on the PATH", "search_code() works without it; with ripgrep it is faster.")
     return _line("ripgrep", executable)
 
@@ -258,7 +259,7 @@ def _servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
             command = server.expanded().command
         except LookupError as error:
             command, advice = None, error.args[0]
-        if command is not None and shutil.which(command) is None:
+        if command is not None and find_program(command) is None:
             advice = f"There is no program {visible(command)}."
         yield _line("mcp", found, advice)
 

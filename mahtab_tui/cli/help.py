@@ -12,6 +12,7 @@ import sys
 import typer
 
 from mahtab_tui.manual.pages import TOPICS, page
+from mahtab_tui.system.programs import find_program
 
 _WIDEST = 100
 """The most columns of a page at a terminal."""
@@ -41,7 +42,7 @@ def _paged(text: str) -> bool:
     """Show a text in the user's pager, as man does. False if there is none."""
     chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
     command = shlex.split(chosen) if chosen else ["less"]
-    if not command or shutil.which(command[0]) is None:
+    if not command or find_program(command[0]) is None:
         return False
     # Keep colours, and only print a page that fits the screen. The user's own LESS variable takes precedence.
     surroundings = {"LESS": "-FRX", **os.environ}

@@ -206,8 +206,11 @@ class Kernel(Protocol):
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         """Tell where some variables show, and which of them each code can reach. Works while a cell runs. No code of the user's classes runs."""
 
-    def inspect(self, name: str) -> Detail:
-        """Describe one variable. Works while a cell runs. Raises `KernelError` if there is no such name."""
+    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
+        """Describe one variable. Works while a cell runs. Raises `KernelError` if there is no such name.
+
+        run_code: code of the user's classes may run, such as a `__repr__`.
+        """
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         """Describe variables for a model: a few lines each, at most `limit` characters each, from metadata and first values.

@@ -25,6 +25,8 @@ class RunningCell:
     def __init__(self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None) -> None:
         self.cell = cell
         self.result: Future[CellResult] = Future()
+        self.seal = ""
+        """Sent with the code, and expected with its end; empty for a cell that an earlier host has begun."""
         self.over_limit = False
         """Whether more was printed outside Python's streams (by a child process or C code) than the cell may print."""
         self.interrupting = False

@@ -176,9 +176,9 @@ class InProcessKernel(Unkept):
 
         return checked(PrivateUse, private_use(self._namespace, names, codes))
 
-    def inspect(self, name: str) -> Detail:
+    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
         described: Future[dict[str, Any]] = Future()
-        threading.Thread(target=self._describe, args=(name, described), daemon=True).start()
+        threading.Thread(target=self._describe, args=(name, run_code, described), daemon=True).start()
         try:
             return checked(Detail, described.result(INSPECT_TIMEOUT))
         except KeyError:
@@ -334,9 +334,9 @@ class InProcessKernel(Unkept):
         else:
             self._answers.cancel(frame["id"])
 
-    def _describe(self, name: str, described: Future[dict[str, Any]]) -> None:
+    def _describe(self, name: str, run_code: bool, described: Future[dict[str, Any]]) -> None:
         try:
-            described.set_result(detail.describe(self._namespace, name))
+            described.set_result(detail.describe(self._namespace, name, run_code=run_code))
         except Exception as error:  # the thread's outermost frame
             described.set_exception(error)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
+from mahtab_tui.system.programs import find_program
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.reading import Output
@@ -223,8 +223,7 @@ def find_interpreter(python: str | None) -> str:
         return sys.executable
     path = Path(python).expanduser()
     if os.sep not in python and (_INTERPRETER.fullmatch(python) or not path.is_dir()):
-        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        found = shutil.which(python, path=os.pathsep.join(filter(os.path.isabs, folders)))
+        found = find_program(python)
         if found is None:
             raise KernelError(f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one in this folder.")
         path = Path(found)

@@ -104,8 +104,8 @@ class MaskedKernel:
     def variables(self) -> list[Variable]:
         return [self._variable(variable) for variable in self.inner.variables()]
 
-    def inspect(self, name: str) -> Detail:
-        found = self.inner.inspect(name)
+    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
+        found = self.inner.inspect(name, run_code=run_code)
         attributes = tuple(map(self._variable, found.attributes))
         return replace(self._masked(found, "summary", "text", "doc", "source", "where", "error"), attributes=attributes)
 

@@ -154,8 +154,9 @@ class ProcessKernel:
         told = self._processes.needed().request("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes))
         return checked(PrivateUse, told)
 
-    def inspect(self, name: str) -> Detail:
-        return checked(Detail, self._processes.needed().request("inspect", INSPECT_TIMEOUT, name=name))
+    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
+        told = self._processes.needed().request("inspect", INSPECT_TIMEOUT, name=name, run_code=run_code)
+        return checked(Detail, told)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         return checked(dict[str, str], self._processes.needed().request("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit))

@@ -104,8 +104,17 @@ class WorkerProcess:
     ) -> CellResult:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
+        running.seal = os.urandom(16).hex()
         try:
-            frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "limited": limited}
+            frame = {
+                "op": "execute",
+                "cell": cell,
+                "code": code,
+                "limit": limit,
+                "nested": nested,
+                "limited": limited,
+                "seal": running.seal,
+            }
             data = encode({**frame, **self.outliving.news()})
             with self._lock:
                 if self.over:
@@ -385,6 +394,8 @@ class WorkerProcess:
 
     def _done(self, done: CellEnd) -> None:
         cell = next(cell for cell in self._cells if cell.cell == done.cell)
+        if cell.seal and cell.seal != done.seal:
+            raise FrameError("the end of a cell that has not ended")
         self._cells.remove(cell)
         self.outliving.ended(done.cell)
         self.cwd = done.cwd or self.cwd  # empty: it was deleted

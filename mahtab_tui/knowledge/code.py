@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from mahtab_tui.knowledge.encodings import is_encoding, lines_of
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.system.processes import tied
+from mahtab_tui.system.programs import find_program
 
 _CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
@@ -74,7 +74,7 @@ class CodeSearcher:
     def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
         """ripgrep: the program to use if it is installed; None for pure Python. The results are the same."""
         self.folder = Path(code_dir).absolute()
-        self._ripgrep = shutil.which(ripgrep) if ripgrep else None
+        self._ripgrep = find_program(ripgrep) if ripgrep else None
 
     def search(
         self,

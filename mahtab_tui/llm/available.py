@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.local_servers import find_servers
 from mahtab_tui.llm.providers import check_model
+from mahtab_tui.system.programs import find_program
 
 _LIMIT = 1.0
 """Seconds to wait for the servers."""
@@ -52,7 +52,7 @@ def problem_of(spec: str, access: Mapping[str, Any]) -> str:
 
 
 def _offered() -> Iterator[tuple[str, str]]:
-    for spec in _CLAUDE if shutil.which("claude") else _CLAUDE[:1]:
+    for spec in _CLAUDE if find_program("claude") else _CLAUDE[:1]:
         yield spec, "the claude program, with your login"
     for provider in _PROVIDERS:
         yield f"{provider}:", "type a model's name after it"

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from mahtab_tui.system.programs import safe_path
+
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
 USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
@@ -31,7 +33,8 @@ class LoginStatus(NamedTuple):
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
     """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs it."""
-    return {name: value for name, value in os.environ.items() if name != KEY or not _is_withheld(use_api_key)}
+    own = {name: value for name, value in os.environ.items() if name != KEY or not _is_withheld(use_api_key)}
+    return {**own, "PATH": safe_path()}
 
 
 def login_hint(*, use_api_key: bool) -> str:

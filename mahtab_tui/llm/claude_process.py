@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -23,6 +22,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import NOTHING_SPENT
 from mahtab_tui.llm.claude_login import USER_SETTINGS, login_environment
 from mahtab_tui.system.processes import tied
+from mahtab_tui.system.programs import find_program
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
 """Overrides the user's settings, since their output style would affect every answer, even checks."""
@@ -60,7 +60,7 @@ class ClaudeProcess:
 
     def __init__(self, system: str, *, model: str | None, effort: str | None = None, folder: str, env: Mapping[str, str]) -> None:
         """folder: where it runs; this program's folder if empty or not accessible. Raises `ModelError`."""
-        executable = shutil.which("claude")
+        executable = find_program("claude")
         if executable is None:
             raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
         self._system = system

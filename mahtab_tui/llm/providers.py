@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.local_servers import SERVERS, first_model, only_model, server_address
+from mahtab_tui.system.programs import find_program
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -61,13 +61,13 @@ def default_model() -> str:
 
     Waits for servers that listen, for a moment.
     """
-    return "claude" if shutil.which("claude") else first_model() or "demo"
+    return "claude" if find_program("claude") else first_model() or "demo"
 
 
 def chosen_model(settings: Settings) -> Future[str]:
     """Return the full name of the model that answers first; later, if servers on this machine must be asked for one."""
     chosen: Future[str] = Future()
-    if settings.model or shutil.which("claude"):
+    if settings.model or find_program("claude"):
         chosen.set_result(full_name(settings.model or "claude", settings.provider))
     else:
         threading.Thread(target=lambda: chosen.set_result(first_model() or "demo"), name="models", daemon=True).start()
@@ -103,7 +103,7 @@ def check_model(
     spec = full_name(spec, provider)
     check_name(spec)
     provider, _ = split_spec(spec)
-    if provider == "claude" and shutil.which("claude") is None:
+    if provider == "claude" and find_program("claude") is None:
         raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo.")
     if provider == "anthropic" and importlib.util.find_spec("langchain_anthropic") is None:
         raise _missing_package()

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.settings.sources import SettingsError, home_folder, read_config, read_text
 from mahtab_tui.settings.writing import write_text
+from mahtab_tui.system.programs import find_program
 
 ClientName = Literal["claude-code", "codex"]
 
@@ -45,7 +46,7 @@ def write_plugin() -> Path:
 
 def command() -> list[str]:
     """Return the command that starts the server, with full paths: the installed program, or this interpreter."""
-    program = shutil.which("mahtab-tui")
+    program = find_program("mahtab-tui")
     return [os.path.abspath(program), "mcp"] if program else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 

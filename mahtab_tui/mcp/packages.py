@@ -6,7 +6,6 @@ import asyncio
 import codecs
 import contextlib
 import os
-import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.kernel.worker.habits.running import PIP
 from mahtab_tui.mcp.environments import project_of
 from mahtab_tui.mcp.tools import McpToolError
+from mahtab_tui.system.programs import find_program
 
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
 
@@ -45,7 +45,7 @@ def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | 
 
     Raises `PackageError`.
     """
-    uv = shutil.which("uv") if uv is None else uv
+    uv = find_program("uv") if uv is None else uv
     if action in WANT_PACKAGES and not packages:
         raise PackageError(f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}.")
     if action != "test" and (odd := next((package for package in packages if package.startswith("-")), None)):

@@ -163,7 +163,7 @@ class AgentCalls:
         session.private.refresh()
         if session.private.hides(name):
             raise AgentCallRefused(f"{name} is private: the user does not tell what is in it.")
-        return asdict(session.kernel.inspect(name))
+        return asdict(session.kernel.inspect(name, run_code=False))
 
     def _inside(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session

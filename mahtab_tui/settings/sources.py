@@ -104,7 +104,7 @@ def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
     env, (file, _) = env_file(), config_files(project_folder())
     values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
     found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
-    values = held_back(settings_cls, file, read_config(file))
+    values = held_back(settings_cls, file, _read_known(settings_cls, file))
     found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
     values = held_back(settings_cls, mcp_json_file(), _mcp_values())
     found.append(HeldBack(mcp_json_file(), values, tuple(line_of(mcp_json_file(), "mcpServers") for _ in values)))
@@ -171,11 +171,7 @@ class TomlFile(_Source):
         self.path = path
 
     def __call__(self) -> dict[str, Any]:
-        values = read_config(self.path)
-        for key in values:
-            if key not in self.settings_cls.model_fields:
-                raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: {no_setting(self.settings_cls, key)}")
-        return _holding(self.settings_cls, self.path, values)
+        return _holding(self.settings_cls, self.path, _read_known(self.settings_cls, self.path))
 
 
 class McpJsonFile(_Source):
@@ -190,6 +186,15 @@ class McpJsonFile(_Source):
 def _mcp_values() -> dict[str, Any]:
     servers = read_mcp_json(mcp_json_file()).servers
     return {"mcp": servers} if servers else {}
+
+
+def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
+    """Return the values of a configuration file. Raises `SettingsError` if it cannot be read, or has a key that is no setting."""
+    values = read_config(path)
+    for key in values:
+        if key not in settings_cls.model_fields:
+            raise SettingsError(f"{path}, line {line_of(path, key)}: {no_setting(settings_cls, key)}")
+    return values
 
 
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:

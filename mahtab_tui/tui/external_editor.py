@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from mahtab_tui.system.programs import find_program
 from mahtab_tui.tui.face import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 
@@ -22,7 +22,7 @@ def editor_command() -> list[str]:
         words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError as error:
         raise RuntimeError(f"EDITOR cannot be read: {error}.") from None
-    words = words or [found for found in map(shutil.which, ("vi", "nano")) if found][:1]
+    words = words or [found for found in map(find_program, ("vi", "nano")) if found][:1]
     if not words:
         raise RuntimeError("No editor was found: set EDITOR.")
     return words

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ import threading
 from collections.abc import Mapping
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.system.programs import find_program
 
 
 def open_picture(content: bytes, suffix: str) -> str:
@@ -32,8 +32,8 @@ def open_picture(content: bytes, suffix: str) -> str:
 def viewer(environment: Mapping[str, str]) -> str | None:
     """Find the program that opens files; None without a desktop, where it would take over our terminal."""
     if sys.platform == "darwin":
-        return shutil.which("open")
+        return find_program("open")
     if "WSL_DISTRO_NAME" in environment:
-        return shutil.which("wslview")
+        return find_program("wslview")
     has_desktop = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
-    return shutil.which("xdg-open") if has_desktop else None
+    return find_program("xdg-open") if has_desktop else None

@@ -62,3 +62,18 @@ def test_an_agents_code_has_line_ends_as_python_reads_them(open_session: Callabl
     assert answer["result"]["status"] == "ok"
     assert answer["edited"] == ""
     assert it.store.wait(tags.ASSISTANT_REPL_IN).text == "x = 1\nx"
+
+
+def test_looking_inside_a_variable_runs_no_code_of_its_class(open_session: Callable[..., Opened]) -> None:
+    it = open_session(approval="ask")
+    made = "class A:\n    def __repr__(self):\n        ran.append(1)\n        return 'A'\n    __hash__ = __eq__ = __len__ = __repr__"
+    it.session.cells.run(f"ran = []\n{made}\na, many, plain = A(), [1, A()], {{'k': [1, 'x']}}", origin="user")
+    guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
+
+    def inspect(name: str) -> str:
+        return str(AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), "inspect", {"name": name})["text"])
+
+    assert inspect("a").startswith("a: A")
+    assert inspect("many") == "[1, <A>]"
+    assert inspect("plain") == "{'k': [1, 'x']}"
+    assert inspect("ran") == "[]"

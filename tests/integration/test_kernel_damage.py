@@ -53,6 +53,49 @@ def test_the_next_cell_works_after_one_that(cells: Cells, code: str) -> None:
     assert cells.kernel.info().pid == pid
 
 
+REPLACED = (
+    *("json.dumps", "json.loads", "json.JSONEncoder.encode", "json.decoder.JSONDecoder.decode", "json.encoder.c_make_encoder"),
+    *("select.poll", "select.select", "struct.Struct", "struct.pack", "queue.SimpleQueue", "re.compile", "functools.partial"),
+    *("ast.Module", "ast.AST", "ast.Name", "ast.parse", "ast.iter_child_nodes", "ast.PyCF_ONLY_AST", "collections.deque"),
+    *("os.read", "os.write", "os.getcwd", "os.getpid", "os.fork", "os._exit", "os.killpg", "os.fstat", "os.path.expanduser"),
+    *("threading.Thread", "threading.Timer", "threading.Lock", "_thread.interrupt_main", "_thread._count"),
+    *("time.time", "time.monotonic", "time.perf_counter", "time.sleep", "signal.signal", "signal.getsignal", "signal.pthread_sigmask"),
+    *("sys.getrecursionlimit", "sys.gettrace", "sys.settrace", "sys._getframe", "sys.exc_info", "sys.audit"),
+    *("contextlib.suppress", "contextlib.nullcontext", "types.ModuleType", "traceback.TracebackException", "traceback.StackSummary"),
+    *("gc.collect", "importlib.import_module", "importlib.machinery.PathFinder", "io.StringIO", "errno.EPIPE"),
+)
+
+
+@pytest.mark.timeout(240)
+def test_what_code_puts_in_the_place_of_library_functions_is_for_it_alone(cells: Cells) -> None:
+    pid, restore = cells.kernel.info().pid, ""
+    for name in REPLACED:
+        module, _, attribute = name.rpartition(".")
+        imports = f"import {name.partition('.')[0]}" + (f", {module}" if module.islower() else "")
+        broken = "def broken(*a, **k): raise EOFError"
+        cells.run(f"{restore}\n{imports}\nowner, before = {module}, {name}\n{broken}\n{name} = broken")
+        output = cells.run(f"print(owner.{attribute} is broken)\nx = [1, 2]\n1 / 0").output
+        assert output.startswith("True\nTraceback"), name
+        assert output.endswith("ZeroDivisionError: division by zero\n"), name
+        assert "x" in {variable.name for variable in cells.kernel.variables()}, name
+        restore = f"owner.{attribute} = before"
+    assert cells.text(f"{restore}\nx") == "[1, 2]\n"
+    assert cells.kernel.info().pid == pid
+
+
+@pytest.mark.parametrize("name", ["time.monotonic", "select.poll", "threading.Timer", "_thread.interrupt_main", "os.killpg"])
+def test_code_that_has_replaced_a_library_function_can_be_interrupted(cells: Cells, name: str) -> None:
+    code = f"import {name.partition('.')[0]}\n{name} = None\nprint('go')\nwhile True: pass"
+    assert cells.interrupt_after("go", code).status is Status.INTERRUPTED
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_an_event_loop_that_cannot_work_any_more_fails_and_the_kernel_goes_on(cells: Cells) -> None:
+    cells.run("import asyncio, time\nawait asyncio.sleep(0)\nbefore, time.monotonic = time.monotonic, None")
+    assert cells.text("time.monotonic = before\n1 + 1").endswith("2\n")
+    assert cells.text("await asyncio.sleep(0, 3)") == "3\n"
+
+
 def test_what_was_printed_before_fd_1_was_closed_is_not_lost(cells: Cells) -> None:
     assert "pending\n" in cells.run("import os; print('pending'); os.close(1); os.close(2)").output
 

@@ -65,6 +65,22 @@ def test_a_frame_that_code_has_written_ends_its_cell_with_a_sentence(cells: Cell
     assert "forged" not in info.cwd
 
 
+REACH = """
+import sys
+frame = sys._getframe()
+while not hasattr(frame.f_locals.get('self'), '_channel'):
+    frame = frame.f_back
+channel = frame.f_locals['self']._channel
+"""
+
+
+def test_code_that_reaches_the_channel_cannot_say_how_its_cell_ended(cells: Cells) -> None:
+    result = cells.run(f"{REACH}\nchannel.send({DONE!r})")
+    assert result.status is Status.DIED
+    assert "forged" not in result.output
+    assert cells.text("1 + 1") == "2\n"
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("count", [1, 4, 19])
 def test_an_announced_frame_that_never_comes_does_not_swallow_what_the_kernel_says(cells: Cells, count: int) -> None:

@@ -292,3 +292,10 @@ def test_a_model_may_be_named_without_the_provider_that_is_set(home: Path, proje
     assert "anthropic" in run("set", "provider", "nobody").stderr
     shown = rows(run())
     assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")
+
+
+def test_trusting_a_file_with_an_unknown_setting_names_it(project: Path) -> None:
+    write(project / ".mahtab" / "config.toml", 'aproval = "auto"\n')
+    done = run("trust", "--yes")
+    assert done.exit_code == 2
+    assert "line 1: there is no setting 'aproval'. Did you mean approval?" in done.stderr

@@ -138,8 +138,8 @@ class JupyterKernel(Unkept):
     def private_use(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
         return checked(PrivateUse, self._ask("private_use", PRIVATE_TIMEOUT, names=list(names), codes=list(codes)))
 
-    def inspect(self, name: str) -> Detail:
-        return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name))
+    def inspect(self, name: str, *, run_code: bool = True) -> Detail:
+        return checked(Detail, self._ask("inspect", INSPECT_TIMEOUT, name=name, run_code=run_code))
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         return checked(dict[str, str], self._ask("describe", DESCRIBE_TIMEOUT, names=list(names), limit=limit))

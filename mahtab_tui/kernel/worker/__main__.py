@@ -29,7 +29,7 @@ from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
 from .host import Host
 from .interrupts import Interrupts
-from .stdlib import late_import
+from .stdlib import bind_library, late_import
 from .surroundings import ProcessSurroundings
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ class Worker:
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
+        seal = frame.pop("seal", "")  # in no object: code that reaches the channel cannot say that its cell has ended
         limited = bool(frame.get("limited"))
         if limited and self._executor.limits is None:  # a kernel that runs no such cell pays nothing
             made = late_import(f"{__package__}.limited").LimitedCode(partial(self._calls.call, "effect"), Executor._evaluate.__code__)
@@ -159,7 +160,7 @@ class Worker:
         outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal, limited=limited)
         self._open.discard(frame["cell"])
         told = {"cell": frame["cell"], "duration": time.perf_counter() - start, "cwd": working_directory(), **outcome._asdict()}
-        self._channel.send({"op": "done", **told})
+        self._channel.send({"op": "done", "seal": seal, **told})
 
     def _received(self, frame: Frame) -> None:
         if frame["op"] in ("execute", "restore"):
@@ -343,6 +344,7 @@ def main(fd: int, holder: str = "") -> None:
     if beside is None:
         _die_with_parent()
     worker = Worker(fd, token, beside)
+    bind_library()
     sys.argv = [""]
     # Out of the collector's way, and of copy-on-write's where the user forks.
     gc.freeze()

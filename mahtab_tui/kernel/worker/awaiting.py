@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
@@ -22,6 +22,8 @@ class EventLoop:
         self._task: asyncio.Task[Any] | None = None
         self._cancelled = False
         self._waiter: asyncio.Future[None] | None = None
+        self._current_task: Callable[[Any], Any] = lambda loop: None
+        """asyncio's own, whatever a cell puts in its place."""
 
     @property
     def exists(self) -> bool:
@@ -42,6 +44,10 @@ class EventLoop:
             if self._cancelled:
                 raise KeyboardInterrupt from None
             raise
+        except Exception as error:
+            if not task.done() or task.cancelled() or task.exception() is not error:
+                self._drop_broken(error)
+            raise
         finally:
             self._task = None
             if not task.done():
@@ -54,7 +60,7 @@ class EventLoop:
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False
-        if late_import("asyncio").current_task(loop) is not None:
+        if self._current_task(loop) is not None:
             return False  # a task is computing, perhaps another one that blocks ours
         self._cancelled = True
         task.cancel()
@@ -71,6 +77,7 @@ class EventLoop:
                 break
             except BaseException as error:  # the outermost frame of a background task
                 sys.stderr.write(format_safely(error))
+                self._drop_broken(error)
             finally:
                 self._waiter = None
         return jobs.get()
@@ -98,9 +105,14 @@ class EventLoop:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
+    def _drop_broken(self, error: BaseException) -> None:
+        """Go on without a loop that fails by itself, since it would fail again at once: a cell has replaced what it needs."""
+        if isinstance(error, Exception) and not isinstance(error, RuntimeError):  # which says that a task has stopped it
+            self._loop = None
+
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
         if self._loop is None or self._loop.is_closed():
-            self._loop = asyncio.new_event_loop()
+            self._loop, self._current_task = asyncio.new_event_loop(), asyncio.current_task
         asyncio.set_event_loop(self._loop)
         return self._loop
 

@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import linecache
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Callable
 
@@ -14,8 +15,19 @@ FUTURES = sum({getattr(__future__, name).compiler_flag for name in __future__.al
 """Flags of `from __future__ import …`, a bit each."""
 
 
+def walk(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes of a tree. (`ast.walk` imports what it needs each time, which a cell may have replaced.)"""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(ast.iter_child_nodes(node))
+
+
 def remember(source: str, filename: str) -> None:
     """Keep a source for tracebacks, the debugger and `inspect`."""
+    if type(linecache.cache) is not dict:  # a cell has put something else in its place
+        linecache.cache = {}
     linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
 
 

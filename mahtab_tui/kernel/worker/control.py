@@ -245,7 +245,7 @@ class Control:
         name = frame["name"]
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
-        return late_import(f"{__package__}.detail").describe(self._namespace, name)
+        return late_import(f"{__package__}.detail").describe(self._namespace, name, run_code=frame["run_code"])
 
     def _look(self, frame: Frame) -> Any:
         module = late_import(f"{__package__}.inspection.inspection")

@@ -12,19 +12,26 @@ from typing import Any
 from .limits import TimeLimitError, limited_repr, within
 from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
-from .statics import class_dict, is_class, is_module, mro_of, named, own_dict, unwrapped
+from .short_values import about
+from .statics import Classes, class_dict, is_class, is_module, mro_of, named, own_dict, unwrapped
+from .stdlib import late_import
 from .summary import kind_of, one_line, size_of, type_name
 
 SECONDS = 2.0
 """Time limit for an object's `__repr__`."""
 CHARACTERS = 200_000
 ATTRIBUTES = 500
+_PLAIN = Classes(bool, int, float, complex, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict)
+"""Classes that write no objects but those inside them."""
 _SEARCHED = 1_000_000
 """Characters of a file: longer ones are not searched for a class."""
 
 
-def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the fields of the host's `Detail`. Takes little more than `SECONDS`. Raises `KeyError` for an unknown name."""
+def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> dict[str, Any]:
+    """Return the fields of the host's `Detail`. Takes little more than `SECONDS`. Raises `KeyError` for an unknown name.
+
+    run_code: code of the user's classes may run, such as a `__repr__`.
+    """
     value = namespace[name]
     result: dict[str, Any] = {
         "name": name,
@@ -43,7 +50,12 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
         result["error"] = f"The value of {name} is hidden, because the name looks like that of a secret."
         return result
     try:
-        result["text"], was_cut = within(SECONDS, lambda: limited_repr(value, CHARACTERS))
+        if run_code:
+            result["text"], was_cut = within(SECONDS, lambda: limited_repr(value, CHARACTERS))
+        else:
+            result["text"], was_cut = within(SECONDS, lambda: _text_without_code(name, value))
+            if type(value) not in _PLAIN:
+                result["error"] = f"Described without running code of its class; a cell with `{name}` shows more."
     except TimeLimitError:
         result["error"] = f"Its __repr__ did not end within {SECONDS:g} s."
     except BaseException as error:  # raised by the object's code, SystemExit included
@@ -51,10 +63,18 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
     else:
         if was_cut:
             size = size_of(value)
-            result["cut"] = max(1, size - CHARACTERS) if size is not None and isinstance(value, (str, bytes)) else 1
+            result["cut"] = max(1, size - CHARACTERS) if size is not None and type(value) in (str, bytes) else 1
     if kind_of(value) in ("function", "class"):
         result["source"], result["where"] = source_of(value)
     return result
+
+
+def _text_without_code(name: str, value: Any) -> tuple[str, bool]:
+    """Write a value, and whether it was cut. Objects inside a container are named by their type."""
+    if type(value) not in _PLAIN:
+        description = late_import(f"{__package__}.description")  # which imports this file
+        return description.describe_value(name, value, CHARACTERS), False
+    return limited_repr(value, CHARACTERS, lambda each: repr(each) if type(each) in _PLAIN else about(each))
 
 
 def _message(error: BaseException) -> str:

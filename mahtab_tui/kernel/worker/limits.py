@@ -51,8 +51,9 @@ class _LimitReached(Exception):
 
 
 class _Writer:
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, write_object: Callable[[Any], str]) -> None:
         self._left = limit
+        self._write_object = write_object
         self.pieces: list[str] = []
         self._open: set[int] = set()
 
@@ -69,7 +70,7 @@ class _Writer:
             self.put(repr(value[: self._left + 1]))
             raise _LimitReached
         if cls not in _BRACKETS or not value or depth > _DEPTH:
-            self.put(str.__str__(repr(value)))
+            self.put(self._write_object(value))
         elif id(value) in self._open:
             self.put("…")
         else:
@@ -80,19 +81,27 @@ class _Writer:
     def _container(self, value: Any, depth: int) -> None:
         opening, closing = _BRACKETS[type(value)]
         self.put(opening)
-        for place, item in enumerate(value):
+        is_dict = type(value) is dict
+        for place, item in enumerate(value.items() if is_dict else value):
             if place:
                 self.put(", ")
-            self.write(item, depth)
-            if type(value) is dict:
+            self.write(item[0] if is_dict else item, depth)
+            if is_dict:
                 self.put(": ")
-                self.write(value[item], depth)
+                self.write(item[1], depth)
         self.put(("," if type(value) is tuple and len(value) == 1 else "") + closing)
 
 
-def limited_repr(value: Any, limit: int) -> tuple[str, bool]:
-    """Return the representation up to `limit` characters, and whether it was cut. Raises what a `__repr__` raises."""
-    writer = _Writer(limit)
+def _repr(value: Any) -> str:
+    return str.__str__(repr(value))
+
+
+def limited_repr(value: Any, limit: int, write_object: Callable[[Any], str] = _repr) -> tuple[str, bool]:
+    """Return the representation up to `limit` characters, and whether it was cut. Raises what a `__repr__` raises.
+
+    write_object: writes what is neither a container of Python's own nor too long a text.
+    """
+    writer = _Writer(limit, write_object)
     try:
         writer.write(value)
     except _LimitReached:

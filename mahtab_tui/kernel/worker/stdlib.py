@@ -1,7 +1,8 @@
-"""Late imports that a file in the working directory cannot hijack."""
+"""Our view of the standard library: neither a file in the working directory nor a cell can replace what we use."""
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.machinery
 import os
@@ -9,11 +10,26 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 _PATH = [entry for entry in sys.path if entry]
 """`sys.path` while the worker was loaded, without the working directory and PYTHONPATH."""
+
+
+_OURS = __name__.rpartition(".")[0] + "."
+
+_OWNED = ("ast", "json", "json.decoder", "json.encoder", "json.scanner", "traceback")
+"""Modules whose functions look each other up by name: the user's code gets others."""
+
+_AS_THEY_ARE = ("__main__", "builtins", "linecache", "warnings")
+"""Modules whose state we share with the user's code."""
+
+_bound: dict[str, ModuleType] = {}
+"""The library as our modules see it, by name; empty where they see it as everybody does."""
+
+_builtins: dict[str, Any] = {}
+"""The builtins of our modules that are loaded later."""
 
 
 class _PathOfThread(threading.local):
@@ -24,7 +40,15 @@ class _PathOfThread(threading.local):
     path: list[str] | None = None
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a module that is in no package; raises `ModuleNotFoundError`, so that `sys.path` is not searched afterwards."""
+        """Find a module that is in no package; raises `ModuleNotFoundError`, so that `sys.path` is not searched afterwards.
+
+        Our own modules are found, too, so that they see the library as it was bound.
+        """
+        if _bound and name.startswith(_OURS):
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
+            if spec is not None:
+                spec.loader = _OwnLoader(name, str(spec.origin))
+            return spec
         if self.path is None or path is not None:
             return None
         for finder in list(sys.meta_path):
@@ -36,6 +60,64 @@ class _PathOfThread(threading.local):
 
 
 _FINDER = _PathOfThread()
+
+
+class _OwnLoader(importlib.machinery.SourceFileLoader):
+    """Loads a module of ours, whose imports give what was bound."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = _builtins
+        super().exec_module(module)
+
+
+class _BoundSys(ModuleType):
+    """`sys` with its functions as they were; everything else is as it is now."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(sys, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(sys, name)
+
+
+def bind_library() -> None:
+    """Let our modules use the library as it is now, whatever the user's code puts in the place of its functions later.
+
+    Call it before any of that runs, once no module of ours replaces functions itself.
+    """
+    modules = [(name, module) for name, module in sys.modules.items() if type(module) is ModuleType]
+    for name, module in modules:
+        if name == "sys":
+            bound: ModuleType = _BoundSys(name)
+            functions = {key: value for key, value in vars(module).items() if type(value) is BuiltinFunctionType}
+            vars(bound).update({key: value for key, value in functions.items() if not key.endswith("hook")})
+        else:
+            bound = ModuleType(name)
+            vars(bound).update(vars(module))
+        if name not in _AS_THEY_ARE and not name.startswith(_OURS):
+            _bound[name] = bound
+    ours = [module for name, module in modules if name.startswith(_OURS)]
+    for module in [*ours, *_bound.values()]:
+        for key, value in list(vars(module).items()):
+            if type(value) is ModuleType and value.__name__ in _bound and (module.__name__, key) != (__name__, "sys"):
+                vars(module)[key] = _bound[value.__name__]
+    for name in _OWNED:
+        sys.modules.pop(name, None)
+    _builtins.update(vars(builtins), __import__=_import_bound)
+    sys.meta_path.insert(0, _FINDER)
+
+
+_import = builtins.__import__
+
+
+def _import_bound(name: str, names: Any = None, local_names: Any = None, wanted: Any = (), level: int = 0) -> ModuleType:
+    """Import a module for a module of ours, as `__import__` does."""
+    if level == 0 and name in _bound:
+        return _bound[name if wanted else name.partition(".")[0]]
+    return _import(name, names, local_names, wanted or (), level)
 
 
 def late_import(name: str) -> ModuleType:

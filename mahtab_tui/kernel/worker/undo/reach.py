@@ -7,6 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ..compiling import walk
 from ..statics import MISSING, address_of, is_module, own_dict
 from .part import ATOMS
 
@@ -18,7 +19,7 @@ _PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_SIGNS)
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
     """Return whether a cell can change more than which objects its names refer to. It cannot if it only computes with plain values, as ``1 + 1`` does."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load) and address_of(type(namespace.get(node.id, namespace))) not in ATOMS:
                 return True
@@ -40,7 +41,7 @@ class Patch(NamedTuple):
 
 def patches(tree: ast.Module, namespace: dict[str, Any]) -> Iterator[Patch]:
     """Yield the attributes of modules that a cell sets or deletes, as they are before it."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         attribute, target = "", None
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             attribute, target = node.attr, node.value
