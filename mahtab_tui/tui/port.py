@@ -53,6 +53,9 @@ class TranscriptPort(Protocol):
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         """Show pictures of a cell: their types and data (base64)."""
 
+    def open_value(self, key: str) -> None:
+        """Look inside the value of a table. key: with which the kernel opens it."""
+
     def open_frames(self, cell: Cell, at: int) -> None:
         """Show the frames of a cell's error. at: the first frame to show."""
 

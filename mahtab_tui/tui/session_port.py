@@ -112,6 +112,11 @@ class SessionPort:
 
         self._app.push_screen(PicturesScreen(cell, [DisplayedPicture(*each) for each in pictures], self._session.look(), self._folder))
 
+    def open_value(self, key: str) -> None:
+        from mahtab_tui.tui.screens.inspector import InspectorScreen
+
+        self._app.push_screen(InspectorScreen("table", self._session.look(), self.run, path=(["shown", key],)))
+
     def open_frames(self, cell: Cell, at: int) -> None:
         from mahtab_tui.tui.screens.output import FramesScreen
 

@@ -181,10 +181,10 @@ class Transcript:
     def _display(self, record: records.Display) -> None:
         if (cell := self._cell(record.cell)) is None:
             return
-        cell.displays.append((record.text, record.mime, record.data))
+        cell.displays.append((record.text, record.mime, record.data, record.value))
         if len(cell.displays) > SHOWN:  # as in the output, those in the middle become plain text
             middle = -SHOWN // 2 - 1
-            cell.displays[middle] = (cell.displays[middle][0], "", "")
+            cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
     def _output(self, record: records.ReplOut) -> None:
         cell = self._cell(record.cell, late=record.late)
@@ -384,7 +384,7 @@ def plan_text(plan: records.Plan) -> str:
     return "\n".join([f"Plan · {plan.done} of {len(plan.steps)} steps done · {what}", *lines])
 
 
-def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:
+def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
     """Add a piece of a cell's output. The record of a displayed value has come before its text."""
     if kind == "display" and (shown := next((shown for shown in displays if shown[0] == text), None)):
         cell.output.show(*shown)

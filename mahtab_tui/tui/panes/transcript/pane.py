@@ -9,7 +9,7 @@ from textual.events import Click
 
 from mahtab_tui.bus.left_out import place_entry
 from mahtab_tui.bus.tags import PICTURES
-from mahtab_tui.tui.cell_output.output import FRAME, DisplayLine
+from mahtab_tui.tui.cell_output.output import FRAME, VALUE, DisplayLine
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -46,6 +46,8 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self.action_menu()
             elif isinstance(entry, Cell) and at is not None and not self.text_selection:
                 self._port.open_frames(entry, at)
+            elif (value := event.style.meta.get(VALUE)) is not None and not self.text_selection:
+                self._port.open_value(value)
 
     # Actions
 
@@ -121,18 +123,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         else:
             self._refuse("This entry has no picture.")
 
-    def action_whole_traceback(self) -> None:
-        entry = self.marker.marked
-        if isinstance(entry, Cell) and has_error(entry):
-            entry.whole_traceback = not entry.whole_traceback
-            self.redraw_entry(entry)
-        else:
-            self._refuse("This entry has no error.")
-
     def action_open_frames(self) -> None:
         entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
-            self._port.open_frames(entry, len(entry.frames) - 1)
+            self._port.open_frames(entry, entry.own_frame)
         else:
             error = entry is not None and has_error(entry)
             self._refuse("The location of this error is not known." if error else "This entry has no error.")
@@ -185,13 +179,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, traceback, or whole output on a screen of its own."""
+        """Show the cell's pictures, traceback, table, or whole output on a screen of its own."""
         entry = self.marker.marked
         if not isinstance(entry, Cell) or not len(entry.output) or (number := entry.place if entry.number is None else entry.number) is None:
             self._refuse("This entry has no output.")
             return
         pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, DisplayLine) and line.mime in PICTURES]
-        if pictures and not entry.output.left_out:
+        values = [line.value for line in entry.output if isinstance(line, DisplayLine) and line.value]
+        if values:
+            self._port.open_value(values[-1])
+        elif pictures and not entry.output.left_out:
             self._port.open_pictures(number, pictures)
         elif entry.frames and not entry.output.left_out:
             self.action_open_frames()
@@ -201,6 +198,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:
             self._port.open_output(entry.number)
+
+    def action_scroll_table(self, step: int) -> None:
+        """Show other columns of the entry's wide tables."""
+        from mahtab_tui.tui.cell_output.display_rows import scroll_table
+
+        entry, window = self.marker.marked, self.viewport.window
+        if isinstance(entry, Cell) and window is not None:
+            tables = [line for line in entry.output if isinstance(line, DisplayLine)]
+            if True in {scroll_table(line, step, window.width) for line in tables}:
+                self.redraw_entry(entry)
 
     def action_pin_entry(self) -> None:
         entry = self.marker.marked

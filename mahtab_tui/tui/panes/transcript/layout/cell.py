@@ -41,7 +41,7 @@ class CellRows:
         self._parts = [self._code]
         blank = [Row()]
         if len(cell.output):
-            self._output.update(whole_traceback=cell.whole_traceback)
+            self._output.update()
             self._parts += [blank, self._output]
         if cell.offers_explanation:
             self._parts += [[Row([(EXPLAIN, self._palette.muted)], self._palette.hairline)]]
