@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from rich.cells import cell_len, set_cell_size
 
-from mahtab_tui.bus.html_table import HtmlTable, TableCell
+from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span
 
@@ -19,7 +18,6 @@ WIDEST = 40
 LINES = 400
 """Maximum number of lines; of longer tables the two ends are drawn."""
 
-_NUMBER = re.compile(r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|")
 _EMPTY = TableCell("", False)
 
 
@@ -35,7 +33,8 @@ def grid_rows(table: HtmlTable, width: int, palette: Palette, offset: int = 0) -
     wanted = _wanted(lines)
     named = _named([*head, *foot], wanted, width)
     kept, widths = _fitted(wanted, named, width, offset)
-    right = [all(_is_number(line, column) for line in (*head, *foot)) for column in kept]
+    numeric = numeric_columns([*head, *foot])
+    right = [column >= len(numeric) or numeric[column] for column in kept]
     rows = [_row(line, kept, widths, right, palette) for line in lines]
     rule = Row([("─" * min(width, sum(widths) + SPACE * (len(widths) - 1)), palette.hairline)])
     notes = [_note(note, width, palette) for note in [*_scrolled(kept, named, len(wanted) - named), *table.notes]]
@@ -98,11 +97,6 @@ def _scrolled(kept: Sequence[int], named: int, columns: int) -> list[str]:
     first, last = kept[min(named, len(kept) - 1)] - named + 1, kept[-1] - named + 1
     seen = f"column {first}" if first >= last else f"columns {first} to {last}"
     return [f"{seen} of {columns:,} · ← → show more"]
-
-
-def _is_number(line: Sequence[TableCell], column: int) -> bool:
-    text = line[column].text if column < len(line) else ""
-    return len(text) <= WIDEST and _NUMBER.fullmatch(text) is not None
 
 
 def _note(text: str, width: int, palette: Palette) -> Row:

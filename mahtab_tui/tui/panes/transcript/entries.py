@@ -89,6 +89,8 @@ class Cell(Entry):
     """Seconds."""
     approval: str = ""
     """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it was written, "not run" if it waited then."""
+    part: str = ""
+    """Its number among the blocks of code that wait, as in "1/2"; empty if it is the only one."""
     reason: str = ""
     """Why it was skipped."""
     edited: bool = False

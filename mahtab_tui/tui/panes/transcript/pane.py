@@ -13,7 +13,8 @@ from mahtab_tui.tui.cell_output.output import FRAME, VALUE, DisplayLine
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.panes.transcript.entries import Cell, Question
+from mahtab_tui.tui.panes.editor.languages import is_prose
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import cell_to_undo, has_error, has_pictures, offers, place_of
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
@@ -58,7 +59,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
             pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable, blocks=self._blocks))
+            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable, blocks=self._blocks_of(entry)))
+
+    def _blocks_of(self, entry: Entry) -> list[str]:
+        """Return the code blocks of the last answer, if the entry is a part of it or its question."""
+        entries = self.viewport.transcript.entries
+        question = next((number for number in range(len(entries) - 1, -1, -1) if isinstance(entries[number], Question)), None)
+        return self._blocks if question is not None and entry in entries[question:] and code_blocks(entries[question:]) else []
 
     @property
     def _blocks(self) -> list[str]:
@@ -115,6 +122,12 @@ class TranscriptPane(TranscriptView, can_focus=True):
         """A question about the last failed cell; empty if there is none."""
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
+
+    @property
+    def failed_prose(self) -> str:
+        """What the user has just run as Python, if it was a question; else empty."""
+        cell = self.viewport.transcript.last_error
+        return cell.code.strip() if cell is not None and cell.offers_explanation and is_prose(cell.code.strip()) else ""
 
     def action_mention(self) -> None:
         entry = self.marker.marked
