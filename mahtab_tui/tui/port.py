@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from mahtab_tui.session.inbox import Mode
 
 if TYPE_CHECKING:
+    from mahtab_tui.tui.panes.namespace.preview import Preview
     from mahtab_tui.tui.panes.transcript.entries import Cell
 
 
@@ -68,6 +69,9 @@ class NamespacePort(Protocol):
 
     def look_inside(self, name: str) -> None:
         """Inspect a variable."""
+
+    def preview(self, name: str, height: int, width: int) -> Preview:
+        """Fetch the beginning of a variable's value; waits for the kernel, so it is called on a thread."""
 
     def rebuild(self, name: str, why: str) -> None:
         """Bring the cells into the editor that made a variable which is not there. why: a sentence that says why it is not."""

@@ -17,6 +17,7 @@ from mahtab_tui.tui.widgets.find_row import FindRow
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.tui.panes.namespace.preview import Preview
     from mahtab_tui.tui.panes.transcript.entries import Cell
     from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 
@@ -142,6 +143,11 @@ class SessionPort:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 
         self._app.push_screen(InspectorScreen(name, self._session.look(), self.run, private=self._session.private.hides(name)))
+
+    def preview(self, name: str, height: int, width: int) -> Preview:
+        from mahtab_tui.tui.panes.namespace.preview import preview_of
+
+        return preview_of(self._session.look(), name, height, width)
 
     def mark_private(self, name: str, private: bool) -> None:
         self._session.kernel_control.mark_private(name, private)
