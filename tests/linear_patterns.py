@@ -38,9 +38,9 @@ NOT_HOSTILE = {
 """They read pages of the manual, or elements that the program itself writes: the text within is defused, so none is begun that is not ended."""
 SHORT = {
     "mahtab_tui.bus.fences": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
-    "mahtab_tui.tui.rows.grid": "_NUMBER",
+    "mahtab_tui.bus.html_table": "_NUMBER",
 }
-"""They are given lines and cells of at most so many characters (`LONGEST`, `WIDEST`)."""
+"""They are given lines and cells of at most so many characters (`LONGEST`, `LONGEST_NUMBER`)."""
 SHORT_LENGTH = 300
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
@@ -28,6 +29,16 @@ _NUMBERED = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
 """References to numbers that are no characters; `html.unescape` raises on very long ones."""
 
 
+_NUMBER = re.compile(r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|")
+LONGEST_NUMBER = 40
+"""Characters of a text that can be a number."""
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text stands on the right of its column: a number, a missing value, or nothing."""
+    return len(text) <= LONGEST_NUMBER and _NUMBER.fullmatch(text) is not None
+
+
 class TableCell(NamedTuple):
     text: str
     heading: bool
@@ -39,6 +50,12 @@ class HtmlTable(NamedTuple):
     body: list[list[TableCell]]
     notes: list[str]
     """The texts around the table: `1000 rows × 5 columns`."""
+
+
+def numeric_columns(lines: Sequence[Sequence[TableCell]]) -> list[bool]:
+    """Return for each column whether all its values are numbers."""
+    width = max(map(len, lines), default=0)
+    return [all(column >= len(line) or is_number(line[column].text) for line in lines) for column in range(width)]
 
 
 def read_table(source: str) -> HtmlTable | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from mahtab_tui.cli.printing import fail
 
 COMMANDS = {
     "ask": "mahtab_tui.cli.main:ask",
@@ -29,6 +34,14 @@ COMMANDS = {
 class Commands(TyperGroup):
     """The group of all `COMMANDS`."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _sentence_about_unknown_option():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _sentence_about_unknown_option():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
@@ -36,6 +49,18 @@ class Commands(TyperGroup):
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             self.commands[cmd_name] = _loaded(cmd_name)
         return super().get_command(ctx, cmd_name)
+
+
+@contextmanager
+def _sentence_about_unknown_option() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ != "NoSuchOption":  # typer has a copy of click in some versions, so the class is not imported
+            raise
+        name, known = error.option_name, error.possibilities or ()  # type: ignore[attr-defined]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        fail(f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ' --help lists the options.'}")
 
 
 def _loaded(name: str) -> Any:

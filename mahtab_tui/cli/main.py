@@ -266,10 +266,10 @@ def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
     return files
 
 
-def _with_load(words: list[str], with_value: Set[str]) -> list[str]:
+def _with_load(words: list[str], with_value: Set[str], options_there: Set[str]) -> list[str]:
     """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options.
 
-    A notebook, a script or a Markdown file becomes ``--cells``. with_value: the options that take one.
+    A notebook, a script or a Markdown file becomes ``--cells``. with_value: the options that take one. options_there: all options.
     """
     rest, options, paths = list(words), list[str](), list[str]()
     while rest:
@@ -277,6 +277,8 @@ def _with_load(words: list[str], with_value: Set[str]) -> list[str]:
         if word == "--":
             paths += rest
             break
+        if word.startswith("--") and word.partition("=")[0] not in options_there:
+            return words  # the parser says what is wrong
         if word.startswith("-") and word != "-":
             options += [word, *rest[:1]] if word in with_value else [word]
             del rest[: word in with_value]
@@ -308,8 +310,9 @@ def main() -> None:
     guard_terminal()
     command = typer.main.get_command(app)
     with_value = {name for option in command.params if not getattr(option, "is_flag", False) for name in option.opts}
+    options_there = {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
     try:
-        words = _with_load(_with_optional_value(sys.argv[1:]), with_value)
+        words = _with_load(_with_optional_value(sys.argv[1:]), with_value, options_there)
     except typer.Exit as error:
         raise SystemExit(error.exit_code) from None
     command(args=words, prog_name="mahtab-tui")

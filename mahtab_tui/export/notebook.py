@@ -11,10 +11,11 @@ from typing import Any
 import nbformat
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.html_table import read_table
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
-from mahtab_tui.export.quoting import escaped, fenced, inert
+from mahtab_tui.export.quoting import escaped, fenced, inert, markdown_table
 from mahtab_tui.export.reading import Node
 from mahtab_tui.export.selection import Selected
 
@@ -153,5 +154,7 @@ def _outputs(outputs: list[Output]) -> Iterator[str]:
             yield f"![picture](data:{output.mime};base64,{output.data})"
         elif output.mime == "text/markdown":
             yield inert(output.data)
+        elif output.mime == "text/html" and (table := read_table(output.data)) is not None:
+            yield markdown_table(table)
         elif output.text.strip():
             yield fenced(output.text, "text")

@@ -14,7 +14,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from mahtab_tui.bus.html_table import HtmlTable, TableCell, read_table
+from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
@@ -44,6 +44,7 @@ pre{background:var(--surface);margin:.3rem 0;padding:.6rem .8rem;overflow-x:auto
 img{max-width:100%;background:#fff}
 table{border-collapse:collapse;font:13px/1.4 ui-monospace,monospace;display:block;overflow-x:auto}
 th,td{padding:.15rem .7rem;border-bottom:1px solid var(--line);text-align:right;white-space:pre}
+.words{text-align:left}
 a{color:inherit}
 """
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -123,8 +124,14 @@ def _output(output: Output) -> str:
 
 
 def _table(table: HtmlTable) -> str:
+    numeric = numeric_columns(table.body)
+
+    def cell(column: int, each: TableCell) -> str:
+        tag, aligned = "th" if each.heading else "td", "" if column < len(numeric) and numeric[column] else ' class="words"'
+        return f"<{tag}{aligned}>{escape(each.text)}</{tag}>"
+
     def row(cells: Sequence[TableCell]) -> str:
-        return f"<tr>{''.join(f'<th>{escape(each.text)}</th>' if each.heading else f'<td>{escape(each.text)}</td>' for each in cells)}</tr>"
+        return f"<tr>{''.join(cell(*each) for each in enumerate(cells))}</tr>"
 
     notes = "".join(f'<p class="about">{escape(note)}</p>' for note in table.notes)
     return f"<table><thead>{''.join(map(row, table.header))}</thead><tbody>{''.join(map(row, table.body))}</tbody></table>{notes}"

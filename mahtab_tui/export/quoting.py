@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from rich.cells import cell_len
 
+from mahtab_tui.bus.html_table import HtmlTable, numeric_columns
 from mahtab_tui.bus.sanitize import one_line
 
 SCHEMES = ("http", "https", "mailto")
@@ -42,6 +44,30 @@ def fenced(text: str, language: str = "") -> str:
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+
+
+def markdown_table(table: HtmlTable) -> str:
+    """Return a table as Markdown whose columns are aligned also where it is read as text; numbers stand on the right."""
+    lines = [[escaped(cell.text) for cell in line] for line in table.body]
+    width = max((len(line) for line in (*table.header, *table.body)), default=0)
+    head = ["\u00b7".join(filter(None, (line[column].text for line in table.header if column < len(line)))) for column in range(width)]
+    rows = [[escaped(text) for text in head], *(line + [""] * (width - len(line)) for line in lines)]
+    right = numeric_columns(table.body)
+    widths = [max(3, *(cell_len(row[column]) for row in rows)) for column in range(width)]
+    rules = [("-" * (cells - 1) + ":") if numeric else "-" * cells for cells, numeric in zip(widths, right, strict=False)]
+
+    def line(row: Sequence[str]) -> str:
+        pieces = zip(row, widths, [*right, *[False] * width], strict=False)
+        return f"| {' | '.join(_padded(text, cells, numeric) for text, cells, numeric in pieces)} |"
+
+    rules += ["-" * cells for cells in widths[len(rules) :]]
+    notes = "".join(f"\n\n*{escaped(note)}*" for note in table.notes)
+    return "\n".join([line(rows[0]), line(rules), *map(line, rows[1:])]) + notes
+
+
+def _padded(text: str, cells: int, right: bool) -> str:
+    space = " " * (cells - cell_len(text))
+    return space + text if right else text + space
 
 
 def inert(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,9 @@ from mahtab_tui.kernel.output import TerminalOutput
 from mahtab_tui.kernel.told import CellEnd
 from mahtab_tui.kernel.values import CellResult, Change, Display, Mime, OutputKind, Status, TracebackFrame
 from mahtab_tui.kernel.worker.capture import OutputLimitError
+
+_KEY = re.compile(r"[0-9a-f]{16}")
+"""The key of a displayed value, as the kernel makes it."""
 
 DISPLAYED = 100_000_000
 """Characters of rich display that are kept of a cell; of further values only the text is kept."""
@@ -53,7 +57,8 @@ class RunningCell:
         if mime not in get_args(Mime) or not isinstance(data, str):
             self._add("value", text)
             return
-        display = Display(cast(Mime, mime), data, text)
+        value = frame.get("value")
+        display = Display(cast(Mime, mime), data, text, value if isinstance(value, str) and _KEY.fullmatch(value) else "")
         self._room -= len(data)
         if self._room < 0:
             self._add("value", text)

@@ -81,6 +81,8 @@ class Display:
     """Base64 for pictures."""
     text: str
     """A description, for readers who cannot see the data."""
+    value: str = ""
+    """The key with which the kernel opens the value; empty if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)

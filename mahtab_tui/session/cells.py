@@ -227,7 +227,7 @@ class Cells:
                 listener(kind, text)
 
         def on_display(display: Display) -> None:
-            emit(self._log, records.Display(display.text, cell=cell, mime=display.mime, data=display.data))
+            emit(self._log, records.Display(display.text, cell=cell, mime=display.mime, data=display.data, value=display.value))
 
         return on_output, on_display
 

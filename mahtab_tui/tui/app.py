@@ -187,11 +187,9 @@ class MahtabApp(TerminalApp[int]):
         self.push_screen(SafeCommandPalette(id="--command-palette"))
 
     def search_themes(self) -> None:
-        from textual.theme import ThemeProvider
+        from mahtab_tui.tui.screens.listing import ChooseTheme
 
-        from mahtab_tui.tui.textual_fixes.palette import SafeCommandPalette
-
-        self.push_screen(SafeCommandPalette(providers=[ThemeProvider], placeholder="Search for themes…"))
+        self.push_screen(ChooseTheme(sorted(self.available_themes), self.theme))
 
     async def action_quit(self) -> None:
         self.work.leaving.leave()

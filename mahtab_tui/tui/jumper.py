@@ -13,6 +13,9 @@ from textual.widgets import Label
 
 from mahtab_tui.tui.screens.dialog import Dialog
 
+_TITLE_LINE = 1
+"""The line of the panes' titles, at whose end the hidden panes are listed."""
+
 
 class JumpTarget(NamedTuple):
     """A widget to jump to."""
@@ -24,7 +27,7 @@ class JumpTarget(NamedTuple):
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Draws a letter over each target, and lists the hidden ones; any other key closes."""
+    """Draws a letter at the edge of each target, and lists the hidden ones; any other key closes."""
 
     def __init__(self, targets: Sequence[JumpTarget]) -> None:
         super().__init__()
@@ -32,11 +35,13 @@ class JumpScreen(Dialog[Widget | None]):
 
     def compose(self) -> ComposeResult:
         for target in self._targets:
-            if not target.hidden:
-                yield self._label(f" {target.letter} ", target.widget.region.x + 1, target.widget.region.y)
-        for line, target in enumerate((target for target in self._targets if target.hidden), 2):
-            text = f" {target.letter} {target.widget.id} "
-            yield self._label(text, self.app.size.width - len(text) - 1, line)
+            if not target.hidden:  # in the margin, so that it covers no text
+                yield self._label(target.letter, target.widget.region.x, target.widget.region.y)
+        end = self.app.size.width
+        for target in reversed([target for target in self._targets if target.hidden]):
+            text = f" {target.letter} opens {target.widget.id} "
+            end -= len(text) + 1
+            yield self._label(text, end, _TITLE_LINE)
 
     def _label(self, text: str, x: int, y: int) -> Label:
         label = Label(text, classes="jump-letter", markup=False)

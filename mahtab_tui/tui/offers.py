@@ -120,7 +120,7 @@ class Offers:
         elif not editor.is_empty:
             self._app.notify(f"Clear the input first; then {KEY} puts {self._offer.line} there.", severity="warning", markup=False)
         else:
-            editor.mode, editor.text = self._offer.mode, self._offer.line
+            editor.put(self._offer.mode, self._offer.line)
             editor.focus()
 
     def _greet_kernel(self, ready: Future[bool]) -> None:

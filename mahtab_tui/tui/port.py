@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from mahtab_tui.session.inbox import Mode
 
 if TYPE_CHECKING:
+    from mahtab_tui.tui.panes.namespace.preview import Preview
     from mahtab_tui.tui.panes.transcript.entries import Cell
 
 
@@ -53,6 +54,9 @@ class TranscriptPort(Protocol):
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         """Show pictures of a cell: their types and data (base64)."""
 
+    def open_value(self, key: str) -> None:
+        """Look inside the value of a table. key: with which the kernel opens it."""
+
     def open_frames(self, cell: Cell, at: int) -> None:
         """Show the frames of a cell's error. at: the first frame to show."""
 
@@ -65,6 +69,9 @@ class NamespacePort(Protocol):
 
     def look_inside(self, name: str) -> None:
         """Inspect a variable."""
+
+    def preview(self, name: str, height: int, width: int) -> Preview:
+        """Fetch the beginning of a variable's value; waits for the kernel, so it is called on a thread."""
 
     def rebuild(self, name: str, why: str) -> None:
         """Bring the cells into the editor that made a variable which is not there. why: a sentence that says why it is not."""

@@ -17,6 +17,7 @@ from mahtab_tui.tui.widgets.find_row import FindRow
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.tui.panes.namespace.preview import Preview
     from mahtab_tui.tui.panes.transcript.entries import Cell
     from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 
@@ -112,6 +113,11 @@ class SessionPort:
 
         self._app.push_screen(PicturesScreen(cell, [DisplayedPicture(*each) for each in pictures], self._session.look(), self._folder))
 
+    def open_value(self, key: str) -> None:
+        from mahtab_tui.tui.screens.inspector import InspectorScreen
+
+        self._app.push_screen(InspectorScreen("table", self._session.look(), self.run, path=(["shown", key],)))
+
     def open_frames(self, cell: Cell, at: int) -> None:
         from mahtab_tui.tui.screens.output import FramesScreen
 
@@ -137,6 +143,11 @@ class SessionPort:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 
         self._app.push_screen(InspectorScreen(name, self._session.look(), self.run, private=self._session.private.hides(name)))
+
+    def preview(self, name: str, height: int, width: int) -> Preview:
+        from mahtab_tui.tui.panes.namespace.preview import preview_of
+
+        return preview_of(self._session.look(), name, height, width)
 
     def mark_private(self, name: str, private: bool) -> None:
         self._session.kernel_control.mark_private(name, private)

@@ -253,3 +253,21 @@ def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(frame: Looki
 def test_what_is_asked_of_a_table_and_cannot_be_is_told(frame: Looking, call: str, sentence: str) -> None:
     frame.run(f"{TABLES}\ntwice = pd.concat([series, series], axis=1)")
     assert frame.cells.run(call).output.rstrip().endswith(f"ValueError: {sentence}")
+
+
+def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_ones_are_shown(frame: Looking) -> None:
+    shown = frame.cells.run("df.describe(include='all')").displays
+    assert [display.mime for display in shown] == ["text/html"]
+    unnamed = frame.look.open((["shown", shown[0].value],))
+    assert (unnamed.type, unnamed.columns, unnamed.expression) == ("DataFrame", 5, "")
+    named_one = frame.cells.run("display(df, 'words')").displays[0]
+    assert frame.look.open((["shown", named_one.value],)).expression == "df"
+    frame.cells.run("for _ in range(20): display(df.head(1))")
+    with pytest.raises(KernelError, match="no longer kept; run the cell again"):
+        frame.look.open((["shown", shown[0].value],))
+
+
+def test_a_wide_table_is_sent_with_all_its_columns_unless_the_user_has_set_how_many(frame: Looking) -> None:
+    wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"
+    assert ">c30<" in frame.cells.run(wide).displays[0].data
+    assert ">c30<" not in frame.cells.run(f"with pd.option_context('display.max_columns', 8): display({wide})").displays[0].data

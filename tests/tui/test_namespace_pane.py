@@ -57,25 +57,28 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
-async def test_a_row_says_name_type_value_and_who_made_it_and_a_question_mark_where_it_may_have_changed_since(make_app: MakeApp) -> None:
+async def test_a_row_says_name_value_type_and_who_made_it_and_a_question_mark_where_it_may_have_changed_since(make_app: MakeApp) -> None:
     async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         title, heading, *rows = lines(pilot)
         assert title.startswith("NAMESPACE  3")
-        assert heading.split() == ["name", "type", "value", "by"]
+        assert heading.split() == ["name", "value", "type", "by"]
         assert [row.split() for row in rows] == [
-            ["data", "list", "3", "items", "claude", "3"],
-            ["a", "str", "'words'", "you", "2"],
-            ["b", "int", "42", "you", "1?"],
+            ["data", "3", "items", "list", "◈", "3"],
+            ["a", "'words'", "str", "❯", "2"],
+            ["b", "42", "int", "❯", "1?"],
         ]
 
 
 @pytest.mark.parametrize("kind", ["DataFrame", "DatetimeIndex", "defaultdict"])
-async def test_a_type_is_not_cut_where_the_screen_has_120_columns(make_app: MakeApp, kind: str) -> None:
-    app = make_app(changes(12, {"name": "price_per_region_and_day", "change": "added", "type": kind, "summary": "10,000 × 5", "kind": "data"}))
+async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(make_app: MakeApp, kind: str) -> None:
+    app = make_app(changes(12, {"name": "price_per_region_and_day", "change": "added", "type": kind, "summary": "10000 × 12345", "kind": "data"}))
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
-        assert f" {kind} " in lines(pilot)[2]
+        assert lines(pilot)[2].split() == ["price_per_region_an…", "10,000", "×…", "❯", "12"]
+        await pilot.resize_terminal(200, 35)
+        await until(pilot, lambda: kind in lines(pilot)[2])
+        assert "10,000 × 12,345" in lines(pilot)[2]
 
 
 @pytest.mark.parametrize(("columns", "clock"), [(120, ""), (200, " 00:00")])
@@ -83,7 +86,7 @@ async def test_a_wide_screen_says_when_a_variable_changed(make_app: MakeApp, col
     app = make_app(changes(12, {"name": "df", "change": "added", "type": "DataFrame", "summary": "3 × 4", "kind": "data"}))
     async with app.run_test(size=(columns, 50)) as pilot:
         await drawn(pilot)
-        assert lines(pilot)[2].endswith(f"you 12{clock}")
+        assert lines(pilot)[2].endswith(f"❯ 12{clock}")
 
 
 async def test_what_is_deleted_goes_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
@@ -333,7 +336,7 @@ async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_varia
         pilot.app.session.tell(changes(7, change("sock", "int", "1")), 3.0)
         await drawn(pilot)
         assert (pane.has("sock"), pane.has("orders")) == (True, True)
-        assert lines(pilot)[2].split() == ["sock", "int", "1", "you", "7"]
+        assert lines(pilot)[2].split() == ["sock", "1", "int", "❯", "7"]
         assert pane.made == 1
 
 

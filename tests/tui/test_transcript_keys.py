@@ -228,32 +228,27 @@ async def test_a_click_marks_what_is_under_it() -> None:
         assert 1 in mark_rows(app)
 
 
-async def test_a_long_traceback_is_folded_to_its_last_frame_and_a_key_asks_about_it() -> None:
+async def test_a_long_traceback_is_shown_whole_from_its_error_and_a_key_asks_about_it() -> None:
     frames = [f'  File "/app/part_{number}.py", line {number}, in call\n    call_{number}()\n' for number in range(20)]
-    traceback = "".join(["Traceback (most recent call last):\n", *frames, "ValueError: no\n"])
+    traceback = "".join(["Traceback (most recent call last):\n", *frames, "ValueError: no\nHint: try it\n"])
     records = [
         record(tags.USER_REPL_IN, "run()", cell=7, party="you"),
         record(tags.USER_REPL_OUT, traceback, cell=7, status="error", duration=0.1, kinds=[["traceback", len(traceback)]]),
     ]
-    async with KeysApp(records).run_test(size=(70, 60)) as pilot:
+    async with KeysApp(records).run_test(size=(70, 20)) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
-
-        def seen() -> str:
-            return "\n".join(app.pane.render_line(y).text for y in range(app.pane.size.height))
-
-        assert "ValueError: no" in seen()
-        assert "part_19" in seen()
-        assert "part_18" not in seen()
-        assert "38 lines of earlier frames collapsed" in seen()
+        seen = [app.pane.render_line(y).text.strip(" ▌") for y in range(app.pane.size.height)]
+        error = seen.index("ValueError: no")
+        assert seen[error + 1 : error + 3] == ["Hint: try it", 'File "/app/part_0.py", line 0, in call']
+        assert app.pane.viewport.hint == " ↓ more "
         app.pane.focus()
-        await press(pilot, "enter", "t")
-        assert "part_0" in seen()
-        assert "collapsed" not in seen()
+        await press(pilot, "end")
+        end = "\n".join(app.pane.render_line(y).text for y in range(app.pane.size.height))
+        assert "call_18()" in end
+        assert "call_19()" in end
         await press(pilot, "enter", "x", "enter")
         assert app.said == [("run", "ask", "Explain the error of cell 7, and how to fix it.")]
-        await press(pilot, "enter", "t")
-        assert "part_18" not in seen()
 
 
 async def test_an_error_that_is_hidden_from_the_model_is_not_to_be_explained_by_it() -> None:
@@ -272,7 +267,7 @@ async def test_what_did_not_fail_has_no_error_to_explain() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "enter")
-        assert not {"entry-explain", "entry-traceback", "entry-frames", "entry-mention"} & offered(app)
+        assert not {"entry-explain", "entry-frames", "entry-mention"} & offered(app)
 
 
 async def test_one_asks_about_a_cells_pictures_and_about_no_other_entry() -> None:
@@ -295,3 +290,34 @@ async def test_one_asks_about_a_cells_pictures_and_about_no_other_entry() -> Non
             await press(pilot, "up")
         await press(pilot, "enter")
         assert "entry-mention" not in offered(app)
+
+
+async def test_a_table_of_a_cell_opens_its_value_and_scrolls_sideways() -> None:
+    html = (
+        "<table><tr><th></th>"
+        + "".join(f"<th>column{number}</th>" for number in range(30))
+        + "</tr><tr><th>0</th>"
+        + "<td>1</td>" * 30
+        + "</tr></table>"
+    )
+    records = [
+        record(tags.USER_REPL_IN, "df.head()", cell=7, party="you"),
+        record(tags.DISPLAY, "df\n", cell=7, mime="text/html", data=html, value="0123456789abcdef"),
+        record(tags.USER_REPL_OUT, "df\n", cell=7, status="ok", duration=0.1, kinds=[["display", 3]]),
+    ]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+
+        def seen() -> list[str]:
+            return [app.pane.render_line(y).text for y in range(app.pane.size.height)]
+
+        app.pane.focus()
+        await press(pilot, "right", "right")
+        (y,) = (y for y, line in enumerate(seen()) if "column2 " in line and "column1 " not in line)
+        await press(pilot, "left", "left", "left")
+        assert "column0" in seen()[y]
+        await press(pilot, "enter", "o")
+        assert app.said == [("value", "0123456789abcdef")]
+        await pilot.click(TranscriptPane, offset=(12, y))
+        assert app.said == [("value", "0123456789abcdef")] * 2

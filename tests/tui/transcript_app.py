@@ -69,6 +69,9 @@ class NotedPort:
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         self.said.append(("pictures", cell))
 
+    def open_value(self, key: str) -> None:
+        self.said.append(("value", key))
+
     def open_frames(self, cell: Cell, at: int) -> None:
         self.said.append(("frames", cell.number, at))
 

@@ -22,7 +22,6 @@ from mahtab_tui.session.joined_agents import AgentCall, JoinedAgents
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.panes.namespace.drawing import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.records import emit, made
@@ -199,12 +198,6 @@ def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
         assert told[-1] == []
     finally:
         close_logging(log)
-
-
-def test_a_long_name_is_cut_before_its_cells_number() -> None:
-    assert fitted_author("claude-code 12", 10) == "claude… 12"
-    assert fitted_author("claude-code 12", 20) == "claude-code 12"
-    assert fitted_author("you", 3) == "you"
 
 
 def test_what_stops_the_models_turn_leaves_the_approval_of_an_agent_waiting(project: Path) -> None:

@@ -260,14 +260,23 @@ def test_tabs_stop_every_eight_cells_whatever_is_before_them() -> None:
     assert expand_tabs("\x1b[31ma\x1b[0m\tb") == "\x1b[31ma\x1b[0m       b"
 
 
-def test_the_error_line_of_a_traceback_stands_out() -> None:
+def test_a_traceback_begins_with_its_error_in_bold() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: no\nHint: x\n'
     rows = output_rows(text, kind="traceback")
-    styles = [[style.color for _, style in rows[number].spans] for number in range(len(rows))]
-    assert styles[4] == [PALETTE.bad.color] * 2
-    assert PALETTE.person.color in styles[1]
-    assert styles[2] == [PALETTE.text.color]
-    assert styles[5] == [PALETTE.moon.color, PALETTE.text.color]
+    assert lines(rows) == ["ZeroDivisionError: no", "Hint: x", '  File "a.py", line 3, in f', "    1/0", "    ~^~"]
+    assert [(style.color, style.bold) for _, style in rows[0].spans] == [(PALETTE.bad.color, True)]
+    assert [style.color for _, style in rows[1].spans] == [PALETTE.moon.color, PALETTE.text.color]
+    assert PALETTE.person.color in [style.color for _, style in rows[2].spans]
+
+
+def test_the_words_between_chained_errors_say_how_they_are_linked() -> None:
+    first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: first\n'
+    for words, lead in [
+        ("The above exception was the direct cause of the following exception:", "caused by"),
+        ("During handling of the above exception, another exception occurred:", "raised while handling"),
+    ]:
+        rows = lines(output_rows(f"{first}\n{words}\n\n{first.replace('first', 'second')}Hint: h\n", kind="traceback"))
+        assert [row for row in rows if row[:1] != " "][-3:] == ["ValueError: second", "Hint: h", f"{lead} ValueError: first"]
 
 
 def test_the_hint_of_a_traceback_is_wrapped_between_words() -> None:

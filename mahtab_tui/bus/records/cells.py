@@ -103,6 +103,8 @@ class Display(Record, tag=tags.DISPLAY):
     mime: Word
     data: Data
     """Base64 for pictures."""
+    value: Word = ""
+    """The key with which the kernel opens the value; empty if it cannot."""
 
 
 class Change(NamedTuple):

@@ -16,6 +16,8 @@ HEAD, TAIL = 200, 800
 """Lines kept of the start and of the end."""
 FRAME = "frame"
 """The key in a style's `meta` for the number of a line's traceback frame."""
+VALUE = "value"
+"""The key in a style's `meta` for the key of a table's value."""
 SHOWN = 40
 """Maximum tables, pictures and Markdown texts of one output."""
 COLOURS = 16
@@ -28,6 +30,8 @@ LINE_HEAD, LINE_TAIL = 3_000, 1_000
 HELP = 20_000
 """Characters kept of a help text."""
 
+LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
+"""A line of a traceback that names a location."""
 _SGR = re.compile(r"\x1b\[[\d;:]*m")
 _RESET = re.compile(r"\x1b\[[0;:]*m")
 
@@ -68,16 +72,20 @@ class DisplayLine(OutputLine):
     """Empty if only the text is left."""
     data: str = ""
     """Base64 for pictures."""
+    value: str = ""
+    """The key with which the kernel opens the value of a table; empty if it cannot."""
+    offset: int = 0
+    """Columns of a wide table that the user has scrolled over."""
     unreadable: bool = False
     """Whether drawing the picture has failed."""
 
     @property
     def state(self) -> tuple[object, ...]:
-        return self.text, self.mime, self.unreadable
+        return self.text, self.mime, self.unreadable, self.offset
 
     def forget(self) -> None:
         """Keep only the text."""
-        self.mime = self.data = ""
+        self.mime = self.data = self.value = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -133,13 +141,13 @@ class OutputBuffer:
                 self._feed_lines(kind, rest)
         self._trim()
 
-    def show(self, text: str, mime: str, data: str) -> None:
+    def show(self, text: str, mime: str, data: str, value: str = "") -> None:
         """Add a displayed value. If there are very many, those in the middle become plain text."""
         self._end_prints()
         self.received += len(text)
         text = text.rstrip("\n")
         kept = HELP if mime == "text/plain" else LINE_HEAD
-        self._append(DisplayLine("display", text[:kept], max(0, len(text) - kept), mime=mime, data=data))
+        self._append(DisplayLine("display", text[:kept], max(0, len(text) - kept), mime=mime, data=data, value=value))
         self._trim()
         rich = [line for line in self if isinstance(line, DisplayLine) and line.mime]
         if len(rich) > SHOWN:

@@ -11,18 +11,21 @@ from rich.text import Text
 
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, DisplayLine, OutputBuffer, OutputLine
+from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, LOCATION, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts
 
 TAB = 8
-LONG_TRACEBACK = 10
-"""If more lines precede the last frame of a traceback, they are collapsed."""
 
 _SGR = re.compile(r"(\x1b\[[\d;:]*m)")
-_FILE = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 _MARKS = re.compile(r"^\s*[~^]+\s*$")
-_QUIET = ("Traceback (most recent call last)", "During handling of ", "The above exception was ", "  [Previous line", "  … ")
+_HEAD = "Traceback (most recent call last):"
+_LINKS = {
+    "The above exception was the direct cause of the following exception:": "caused by ",
+    "During handling of the above exception, another exception occurred:": "raised while handling ",
+}
+"""Python's lines between chained errors, and how the earlier error is introduced below the later one."""
+_QUIET = (_HEAD, "  [Previous line", "  … ")
 
 _HINT = "Hint: "
 """Begins the line after an error that helps to fix it."""
@@ -35,29 +38,25 @@ class OutputRows:
         self._output = output
         self._width = width
         self._palette = palette
-        self._lines: dict[OutputLine, _DrawnLine] = {}
+        self._lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
-    def update(self, *, whole_traceback: bool = True) -> None:
-        """Update the rows. whole_traceback: show all of a long traceback."""
-        lines: dict[OutputLine, _DrawnLine] = {}
-        for line in self._output:
-            known = self._lines.get(line)
-            if known is None or known.state != line.state:
-                known = self._drawn(line)
-            lines[line] = known
-        self._lines = lines
-        collapsed = range(0) if whole_traceback else _frames_to_collapse(list(lines))
+    def update(self) -> None:
+        """Update the rows: a traceback begins with its error."""
+        ordered = error_first(list(self._output))
+        lines: dict[tuple[OutputLine, str], _DrawnLine] = {}
         rows: list[tuple[_DrawnLine, int] | Row] = []
-        for number, drawn in enumerate(lines.values()):
-            if number == len(self._output.head) and self._output.left_out:
+        first = next((number for number, (line, _) in enumerate(ordered) if line.kind == "traceback"), len(ordered))
+        gap = min(len(self._output.head), first) if self._output.left_out else -1
+        for number, (line, lead) in enumerate(ordered):
+            known = self._lines.get((line, lead))
+            if known is None or known.state != line.state:
+                known = self._drawn(line, lead)
+            lines[line, lead] = known
+            if number == gap:
                 rows.append(self._note(f"… {self._output.left_out:,} lines left out (Enter shows all) …"))
-            if number in collapsed:
-                if number == collapsed.start:
-                    rows.append(self._note(f"… {len(collapsed):,} lines of earlier frames collapsed (t shows them)"))
-                continue
-            rows += [(drawn, index) for index in range(len(drawn))]
-        self._rows = rows
+            rows += [(known, index) for index in range(len(known))]
+        self._lines, self._rows = lines, rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -68,19 +67,23 @@ class OutputRows:
 
     @property
     def reading(self) -> int | None:
-        """The first row of a text to read, such as help or Markdown, if the output ends with one."""
+        """The first row of a text to read, such as help, Markdown or an error, if the output ends with one."""
         row = len(self._rows)
-        for line, drawn in reversed(self._lines.items()):
+        for (line, lead), drawn in reversed(self._lines.items()):
             row -= len(drawn)
+            if line.kind == "traceback":
+                if lead == ERROR:
+                    return row
+                continue
             if isinstance(line, DisplayLine):
                 return row if line.mime in ("text/plain", "text/markdown") else None
             if line.text.strip():  # Python's help prints an empty line afterwards
                 return None
         return None
 
-    def _drawn(self, line: OutputLine) -> _DrawnLine:
+    def _drawn(self, line: OutputLine, lead: str = "") -> _DrawnLine:
         if not isinstance(line, DisplayLine):
-            return LineRows(line, self._width, self._palette)
+            return LineRows(line, self._width, self._palette, lead)
         from mahtab_tui.tui.cell_output.display_rows import display_rows
 
         return DisplayRows(line.state, display_rows(line, self._width, self._palette) or self._text_rows(line))
@@ -95,19 +98,49 @@ class OutputRows:
         return Row([(text, self._palette.muted)], self._palette.hairline)
 
 
-def _frames_to_collapse(lines: Sequence[OutputLine]) -> range:
-    """Return the lines of a long traceback between its first and last frame."""
+ERROR = "error"
+"""The lead of the line with which a traceback begins."""
+
+
+def error_first(lines: list[OutputLine]) -> list[tuple[OutputLine, str]]:
+    """Order a traceback at the end for reading: the error, its frames, then each error that led to it.
+
+    Return each line with what introduces it: `ERROR` for the first line of the last error, words for the errors before.
+    """
     start = next((number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines))
-    last = max((number for number in range(start, len(lines)) if _FILE.match(lines[number].text)), default=start)
-    return range(start + 1, last) if last - start > LONG_TRACEBACK else range(0)
+    if start == len(lines) or not (lines[start].text == _HEAD or LOCATION.match(lines[start].text)):
+        return [(line, "") for line in lines]  # there is none, or it is written in another form, as IPython does
+    ordered: list[tuple[OutputLine, str]] = [(line, "") for line in lines[:start]]
+    lead = ERROR
+    block: list[OutputLine] = []
+    for line in reversed(lines[start:]):
+        if line.text in _LINKS:
+            ordered += _one_error(block[::-1], lead)
+            lead, block = _LINKS[line.text], []
+        else:
+            block.append(line)
+    return ordered + _one_error(block[::-1], lead)
+
+
+def _one_error(block: list[OutputLine], lead: str) -> list[tuple[OutputLine, str]]:
+    """Move an error with its message above its frames."""
+    while block and not block[0].text.strip():
+        del block[0]
+    while block and not block[-1].text.strip():
+        del block[-1]
+    if block and block[0].text == _HEAD:
+        del block[0]
+    at = next((number for number, line in enumerate(block) if line.text[:1] not in ("", " ")), 0)
+    return [(line, lead if number == 0 else "") for number, line in enumerate([*block[at:], *block[:at]])]
 
 
 class LineRows:
     """Rows of one line of output, wrapped as a terminal wraps it."""
 
-    __slots__ = ("_cuts", "_frame", "_kind", "_palette", "_rows", "_text", "state")
+    __slots__ = ("_cuts", "_frame", "_kind", "_lead", "_palette", "_rows", "_text", "state")
 
-    def __init__(self, line: OutputLine, width: int, palette: Palette) -> None:
+    def __init__(self, line: OutputLine, width: int, palette: Palette, lead: str = "") -> None:
+        """lead: see `error_first`."""
         self.state = line.state
         self._frame = line.frame
         self._kind = line.kind
@@ -115,6 +148,9 @@ class LineRows:
         text = expand_tabs(collapse(line.text))
         if line.cut:
             text = f"{text[:LINE_HEAD]} … {line.cut:,} characters left out … {text[LINE_HEAD:]}"
+        self._lead = lead
+        if lead != ERROR:
+            text = lead + text
         self._text = text
         is_hint = line.kind == "traceback" and text.startswith(_HINT)
         self._cuts = (word_cuts if is_hint else hard_cuts)(plain(text), width)
@@ -135,7 +171,7 @@ class LineRows:
             return text_spans(styled(self._text), self._palette.text)
         text = plain(self._text)
         if self._kind == "traceback":
-            spans = _traceback_spans(text, self._palette)
+            spans = _traceback_spans(text, self._palette, self._lead)
             return spans if self._frame is None else [(piece, style + Style(meta={FRAME: self._frame})) for piece, style in spans]
         return [(text, self._palette.text)]
 
@@ -179,9 +215,13 @@ def text_spans(text: Text, base: Style) -> list[Span]:
     return [(piece, style) for piece, style in [*spans, (text.plain[end:], base)] if piece]
 
 
-def _traceback_spans(text: str, palette: Palette) -> list[Span]:
-    """Style one line of a traceback: the location dim, the source plain, the error in the error colour, the hint after it plain."""
-    if match := _FILE.match(text):
+def _traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
+    """Style one line of a traceback: the location dim, the source plain, the error in the error colour and bold, the hint after it plain."""
+    if lead == ERROR:
+        return [(text, palette.bad + BOLD)]
+    if lead:
+        return [(lead, palette.muted), *_traceback_spans(text[len(lead) :], palette, "")]
+    if match := LOCATION.match(text):
         before, file, line, number, after = match.groups()
         quiet = palette.muted
         return [(before, quiet), (file, palette.person), (line, quiet), (number, palette.moon), (after, quiet)]

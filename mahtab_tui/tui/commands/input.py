@@ -28,8 +28,12 @@ def answer(work: Workspace) -> None:
 
 @command("toggle-mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", footer=True)
 def toggle_mode(work: Workspace) -> None:
-    work.panes.editor.toggle_mode()
-    work.panes.editor.focus()
+    editor, prose = work.panes.editor, work.panes.transcript.failed_prose
+    if prose and editor.mode == "python" and editor.is_empty:
+        editor.begin_question(prose)
+    else:
+        editor.toggle_mode()
+    editor.focus()
 
 
 @command("history-search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history")

@@ -357,7 +357,10 @@ class Panes(Screen[None]):
         """Return the targets of jump mode: the panes, and the row that waits for the user."""
         from mahtab_tui.tui.jumper import JumpTarget
 
-        panes, seen = {"t": self.transcript, **self._panes, "r": self.search_tree}, self._seen()
+        panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
+        if self._searched:
+            panes["r"] = self.search_tree
+        seen = self._seen()
         targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
         return targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from textual.content import Content
@@ -15,12 +16,19 @@ WAS = 24
 NAMES = 200
 """Maximum number of names that are listed; more are counted."""
 
+_SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
+
+
+def with_separators(summary: str) -> str:
+    """Separate the thousands of a shape, as in ``10,000 × 5``."""
+    return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def described(change: Change) -> str:
     """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
-    kind, now, old_kind, was = (plain(text or "") for text in (change.type, change.summary, change.was_type, change.was))
+    kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
+    now, was = (with_separators(plain(text or "")) for text in (change.summary, change.was))
     after = f"{kind} {now}".strip()
     if not old_kind:
         return after

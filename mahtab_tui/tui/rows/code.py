@@ -13,9 +13,11 @@ from rich.style import Style
 
 from mahtab_tui.bus.hidden import places
 from mahtab_tui.tui.rows.palette import Palette
-from mahtab_tui.tui.rows.row import LIMIT, WIDEST, Row, Span, hard_rows, shorten_line
+from mahtab_tui.tui.rows.row import LIMIT, WIDEST, Row, Span, paragraph, shorten_line
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
+WRAPPED = "↪ "
+"""Begins a row that continues a line of code; it is not copied."""
 _NO_PLACE = (sys.maxsize, "")
 
 
@@ -54,9 +56,11 @@ class CodeRows(list[Row]):
 
 
 def code_rows(lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None) -> Iterator[Row]:
-    """Draw all of the code."""
+    """Draw all of the code. A long line goes on between words, with a mark."""
     for line in highlight(lexer, code.expandtabs(4), palette):
-        yield from hard_rows(line, width, bar, fill=palette.surface)
+        for row in paragraph(line, width, bar, WRAPPED):
+            spans = [(WRAPPED, palette.muted), *row.spans[1:]] if row.soft else row.spans
+            yield row._replace(spans=spans, fill=palette.surface, indent=len(WRAPPED) if row.soft else 0)
 
 
 def shorten(code: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.text import Text
@@ -147,7 +148,8 @@ class HelpScreen(Dialog[None]):
 
     def _page(self, wanted: str, width: int) -> Text:
         text = page(self._topic).text
-        markdown = Markdown(Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
+        palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+        markdown = Markdown(replace(palette, panel=palette.surface))  # the dialog has the colour of a panel
         shown = Text()
         for block in parse(matching(text, wanted) if wanted else text):
             for row in markdown.rows(block, width):

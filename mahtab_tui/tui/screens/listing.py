@@ -211,6 +211,22 @@ class ChooseOne(ListScreen[str | None, str]):
             self.dismiss(self.listing.chosen)
 
 
+class ChooseTheme(ChooseOne):
+    """Shows each theme at once, the present one marked. Escape goes back to it."""
+
+    def __init__(self, themes: Sequence[str], present: str) -> None:
+        super().__init__("Theme", themes, present)
+
+    def describe(self, row: str | None) -> Content:
+        if row is not None and row != self.app.theme:
+            self.app.theme = row
+        return Content("Nothing matches." if row is None else "This is how it looks.")
+
+    def action_leave(self) -> None:
+        self.app.theme = self._present
+        super().action_leave()
+
+
 def short_path(path: str, project: Path) -> str:
     """Shorten the project's folder to `.` and the user's to `~`."""
     for folder, short in ((project, "."), (Path.home(), "~")):

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.hidden import places
 from mahtab_tui.bus.records import Approval
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
@@ -26,6 +27,9 @@ from mahtab_tui.tui.widgets.line_input import LineInput
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
 Action = Literal["run", "skip", "all", "stop"]
+
+_BEGINNING = 40
+"""Characters of the code with which the row names it, if several wait."""
 
 _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
@@ -176,8 +180,8 @@ class ApprovalRow(AskingRow[Approval]):
         parts: list[tuple[str, str]] = []
         if role := _role(record):
             parts.append((clean(record.party or ""), f"${role}"))
-        if record.block is not None and record.blocks is not None and record.blocks > 1:
-            parts.append((f"block {record.block + 1} of {record.blocks}", "$muted"))
+        if part := self._part_of(record):
+            parts.append((f"{part}  {one_line(record.text.strip())[:_BEGINNING]}", "$moon"))
         if self._code.display and (seen := self._code.seen):
             parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
             if self._unread is not None:
@@ -197,6 +201,12 @@ class ApprovalRow(AskingRow[Approval]):
         if hidden := {symbol for _, symbol in places(record.text)}:
             parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
         self._say(parts)
+
+    def _part_of(self, record: Approval) -> str:
+        """Return the number of the code among those that wait, as the transcript shows it; empty if it is the only one."""
+        if record.block is not None and (record.blocks or 0) > 1:
+            return f"{record.block + 1}/{record.blocks}"
+        return f"1/{len(self._requests)}" if len(self._requests) > 1 else ""
 
     def run_edited(self) -> bool:
         """Run the edited code from anywhere in it; returns False if none is being edited."""

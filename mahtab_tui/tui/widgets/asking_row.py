@@ -101,6 +101,8 @@ class AskingRow(Widget, Generic[R]):
                     self._requests[record.request] = record
                     if len(self._requests) == 1:
                         self._open(record)
+                    else:
+                        self.tell()
 
     def forget(self, request: str) -> None:
         """Close a question, and show the next one that waits."""

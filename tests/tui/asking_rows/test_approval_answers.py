@@ -170,8 +170,8 @@ async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(pilot:
 
 
 async def test_it_says_which_block_it_is(pilot: Pilot[None]) -> None:
-    await ask(pilot, block=1, blocks=3)
-    assert about(pilot) == "block 2 of 3"
+    await ask(pilot, "df = load()\ndf", block=1, blocks=3)
+    assert about(pilot) == "2/3  df = load() df"
 
 
 async def test_it_says_when_characters_hide_in_code(pilot: Pilot[None]) -> None:

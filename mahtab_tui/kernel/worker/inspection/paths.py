@@ -3,6 +3,7 @@
 ["name", "df"]                          a variable; first step
 ["name", "df", 1402]                    the same, valid only while the variable is the object with this `id`
 ["held", 7]                             a computed value, kept until its screen closes; first step
+["shown", "3f…"]                        the value of a table that was displayed; first step
 ["frame", 4, "In [4]", 3, "f", 0, 1]    the variables of a frame of the last error (`frames.locals_of`); first step
 ["item", 3]                             an item of a container, by position
 ["attribute", "x"]                      an attribute
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..own import as_own
+from ..showing.displays import shown_tables
 from ..statics import MISSING, Classes
 from .arrays import sliced
 from .children import base_of, child_at, stored
@@ -74,6 +76,11 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
                 raise LookError(f"{name} is now a different object; press r to reload.")
         elif kind == "frame":
             found = locals_of(*rest)
+        elif kind == "shown":
+            if rest[0] not in shown_tables:
+                raise LookError("The value of this table is no longer kept; run the cell again.")
+            found = shown_tables[rest[0]]
+            expression = next((name for name, each in dict.items(namespace) if each is found and type(name) is str and _is_name(name)), "")
         elif kind == "held":
             if rest[0] not in held:
                 raise LookError("This value is no longer kept; open it again.")

@@ -6,6 +6,8 @@ import importlib
 import io
 import os
 import sys
+from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from ..capture import LimitedOutput, OutputLimitError
@@ -27,6 +29,11 @@ FIGURE_SIDES = (3_000, 1_000)
 MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
 """Supported forms, the best first."""
 
+SHOWN_TABLES = 20
+"""Values of displayed tables that can still be opened; of more, the oldest are released."""
+LOOKED_AT = 200
+"""The most columns of a table that are sent, instead of the fewer that pandas would choose for a narrow screen."""
+
 _METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_", "text/markdown": "_repr_markdown_", "text/html": "_repr_html_"}
 _RICH = ("__rich__", "__rich_console__")
 
@@ -40,6 +47,21 @@ class Display(NamedTuple):
     """Base64 for pictures."""
     text: str
     """The value as text, for readers without the rich form; ends with a line break."""
+    value: str = ""
+    """The key of the value in `shown_tables`, if it is a table."""
+
+
+shown_tables: OrderedDict[str, object] = OrderedDict()
+"""Values of the last displayed tables by random keys, which no other kernel has, so that the screen can open them."""
+
+
+def _remember(value: object) -> str:
+    """Keep a table that is displayed until many newer ones are; return its key."""
+    key = os.urandom(8).hex()
+    shown_tables[key] = value
+    while len(shown_tables) > SHOWN_TABLES:
+        shown_tables.popitem(last=False)
+    return key
 
 
 def display(*values: object) -> None:
@@ -83,7 +105,7 @@ def display_of(value: object) -> Display:
     if any(in_class(type(value), name) is not MISSING for name in _RICH) and (text := _by_rich(value)) is not None:
         return Display("", "", text)
     mime, data = _rich_form(value)
-    return Display(mime, data, str.__str__(repr(value)) + "\n")
+    return Display(mime, data, str.__str__(repr(value)) + "\n", _remember(value) if mime == "text/html" else "")
 
 
 def _rich_form(value: object) -> tuple[str, str]:
@@ -142,11 +164,23 @@ def _by_methods(value: object) -> tuple[str, str] | None:
     for mime in MIMES:
         if in_class(type(value), _METHODS[mime]) is MISSING:
             continue
-        found = getattr(value, _METHODS[mime])()
+        with _all_columns(value):
+            found = getattr(value, _METHODS[mime])()
         form = _sendable(mime, found[0] if isinstance(found, tuple) else found)
         if form is not None:
             return (mime, form[1] + _shape(value)) if mime == "text/html" and "columns</p>" not in form[1] else form
     return None
+
+
+def _all_columns(value: object) -> AbstractContextManager[object]:
+    """Let pandas write the columns that the screen scrolls to, unless the user has set how many it writes."""
+    if not _is_a(value, "pandas", "DataFrame"):
+        return nullcontext()
+    pandas = sys.modules["pandas"]
+    if pandas.get_option("display.max_columns") not in (0, 20):  # its defaults with a terminal and without
+        return nullcontext()
+    context: AbstractContextManager[object] = pandas.option_context("display.max_columns", LOOKED_AT)
+    return context
 
 
 def _shape(value: Any) -> str:

@@ -42,7 +42,7 @@ class Inputs:
         return list(dict.fromkeys((*now, *past)))
 
     def step(self, step: int, mode: Mode, present: str) -> str | None:
-        """Move to an older (1) or newer (-1) input and return it; None if there is none. present: the current text."""
+        """Move to an older (1) or newer (-1) input that begins with the draft, and return it; None if there is none. present: the current text."""
         return self._cursors[mode].step(step, self.of(mode), present)
 
     def entered(self, text: str, mode: Mode) -> None:
@@ -67,13 +67,23 @@ class HistoryCursor:
 
     def __init__(self) -> None:
         self._place = 0
+        self._prefix = ""
+        """The draft, with which the inputs begin that are walked through."""
         self._changed: dict[int, str] = {}
 
     def step(self, step: int, inputs: list[str], present: str) -> str | None:
         """See `Inputs.step`. inputs: newest first."""
+        if self._place == 0:
+            self._prefix = present
         place = self._place + step
+        while 0 < place <= len(inputs) and not (place in self._changed or _continues(inputs[place - 1], self._prefix)):
+            place += step
         if not 0 <= place <= len(inputs):
             return None
         self._changed[self._place] = present
         self._place = place
         return self._changed.get(place, inputs[place - 1])
+
+
+def _continues(text: str, prefix: str) -> bool:
+    return text.startswith(prefix) and text != prefix

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.panes.editor.suggestion import Suggest
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
+_PROSE = "This is no Python · F2 makes it a question to the model"
+_CODE = "This is Python · F2 turns to Python, and Enter runs it"
 _STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
@@ -139,9 +141,13 @@ class EditorPane(Widget):
 
     def begin_question(self, question: str) -> None:
         """Put a question into the editor, without sending it. The previous text comes back when it is sent, or by undo."""
-        if self.text not in ("", question) and not self._replaces:
+        self.put("ask", question)
+
+    def put(self, mode: Mode, text: str) -> None:
+        """Put an input into the editor, without sending it. The mode and the text before come back when it is sent."""
+        if text not in (self.text, "") and not self._replaces:
             self._area.draft = Draft(self.mode, self.text)
-        self.mode, self.text = "ask", question
+        self.mode, self.text = mode, text
 
     def mention(self, what: str) -> None:
         """Add a mention to the question in the editor, or begin one."""
@@ -166,10 +172,15 @@ class EditorPane(Widget):
 
     @on(TextArea.Changed, "#code")
     def _look_at_text(self) -> None:
+        from mahtab_tui.tui.panes.editor.languages import is_code, is_prose
         from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 
-        self._hint.look_at(self._area.whole_text if self.mode == "ask" else "")
-        self._hint.offer(_STRAIGHTEN if self.mode == "python" and has_curly_quotes(self._area.whole_text) else "")
+        text = self._area.whole_text
+        self._hint.look_at(text if self.mode == "ask" else "")
+        if self.mode == "python":
+            self._hint.offer(_PROSE if is_prose(text) else _STRAIGHTEN if has_curly_quotes(text) else "")
+        else:
+            self._hint.offer(_CODE if is_code(text) else "")
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:

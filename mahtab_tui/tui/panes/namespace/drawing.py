@@ -28,42 +28,43 @@ _NO_CHANGES = "Shows what a cell of the model adds, changes and deletes."
 
 _LOOKED_AT = 200
 """Number of rows from which the column widths are computed."""
+_NAME, _VALUE, _TYPE = 20, 24, 14
+"""Columns of names and types at most, and of values before types are left out for them."""
+_LEAST = 15
+"""Columns that a name leaves to the rest."""
 _WIDE = 60
 """Width from which there is a column for the time."""
 _TIME = len("12:34")
-
-
-def fitted_author(text: str, width: int) -> str:
-    """Shorten an author with a cell's number: the name is cut, the number stays."""
-    name, space, number = text.rpartition(" ")
-    room = width - cell_len(space + number)
-    return text if cell_len(text) <= width or room < 3 else fitted(name, room).rstrip() + space + number
 
 
 class Columns(NamedTuple):
     """The widths of the columns, which are one cell apart."""
 
     name: int
-    type: int
     value: int
+    type: int
+    """0 if the values need its room."""
     by: int
     time: int = 0
     """0 if there is no room for it."""
 
     @classmethod
     def of(cls, rows: Sequence[VariableRow], width: int, marks: int = 0) -> Columns:
-        """Compute the widths for some rows: names and authors as wide as needed, the rest for the value. marks: room before the names."""
+        """Compute the widths for some rows: names as wide as needed, the rest for the value. marks: room before the names."""
         seen = rows[:_LOOKED_AT]
         room = max(20, width - 5)
         time = _TIME if room >= _WIDE else 0
         room -= time + 1 if time else 0
-        by = min(max([3, *(cell_len(row.by) for row in seen)]), max([room // 4, *(cell_len(row.by) for row in seen if row.away)]))
-        name = min(max([6, *(marks + cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
-        kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room * 2 // 5))
-        return cls(name, kind, max(4, room - name - kind - by), by, time)
+        by = max([2, *(cell_len(row.by) for row in seen)])
+        name = min(max([4, *(marks + cell_len(row.shown_name) for row in seen)]), _NAME + marks, max(8, room - _LEAST))
+        value = min(max([5, *(cell_len(row.summary) for row in seen)]), _VALUE)
+        kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
+        if room - name - by - kind < value:
+            kind, room = 0, room + 1
+        return cls(name, max(4, room - name - kind - by), kind, by, time)
 
-    def line(self, name: str, type: str, value: str, by: str, time: str) -> str:
-        return " ".join(fitted(text, width) for text, width in zip((name, type, value, by, time), self, strict=True) if width)
+    def line(self, name: str, value: str, type: str, by: str, time: str) -> str:
+        return " ".join(fitted(text, width) for text, width in zip((name, value, type, by, time), self, strict=True) if width)
 
 
 class NamespaceRows:
@@ -104,8 +105,8 @@ class NamespaceRows:
                 fitted(marks + name.shown_name, columns.name) + " ",
                 palette.muted if name.away else BOLD + signs.get(name.sign, Style.null()),
             ),
-            (fitted(name.type, columns.type) + " ", palette.muted),
             (fitted(name.summary, columns.value) + " ", palette.muted if name.away else Style.null()),
+            *([(fitted(name.type, columns.type) + " ", palette.muted)] if columns.type else []),
             *self._author(name),
             *([(f" {name.clock}", palette.muted)] if columns.time else []),
         ]
@@ -113,7 +114,7 @@ class NamespaceRows:
 
     def _author(self, name: VariableRow) -> list[Span]:
         """Draw who changed a variable last; the question mark for a possible later change is muted."""
-        text = fitted(fitted_author(name.by, self._columns.by), self._columns.by)
+        text = fitted(name.by, self._columns.by)
         if not name.cell and name.party != "you":  # it came from an earlier kernel, or does not come
             return [(text, self._palette.muted)]
         who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
@@ -157,4 +158,4 @@ class NamespaceRows:
     def heads(self) -> Row:
         """Draw the titles of the columns, unless they are empty."""
         some = len(self._names.shown if self._names.changes else self._names)
-        return Row([(self._columns.line("name", "type", "value", "by", "time") if some else "", self._palette.muted)])
+        return Row([(self._columns.line("name", "value", "type", "by", "time") if some else "", self._palette.muted)])

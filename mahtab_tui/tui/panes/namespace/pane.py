@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Click, Key
+from textual.events import Click, Key, Resize
+from textual.strip import Strip
 from textual.timer import Timer
 
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.commands.in_panes import VARIABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
+from mahtab_tui.tui.panes.namespace.preview import FROM, LEAST, Preview
 from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.rows.palette import BOLD
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
+from mahtab_tui.tui.rows.strips import plain_strip
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -44,6 +50,8 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
+        self._fetcher = Fetcher(self)
+        self._preview = Preview()
         self._fading: Timer | None = None
         self._faded = 0.0
 
@@ -75,6 +83,40 @@ class NamespacePane(RowsView, can_focus=True):
             self._drawn.arrange()
         self.cursor = max(0, min(self.cursor, len(self._rows.shown) - 1))
         self.look()
+        self._fetch_preview()
+
+    # The preview below the list
+
+    def watch_cursor(self) -> None:
+        self._fetch_preview()
+
+    def on_resize(self, event: Resize) -> None:
+        super().on_resize(event)
+        self._fetch_preview()
+
+    def _fetch_preview(self) -> None:
+        """Fetch the beginning of the variable at the cursor, if there is room below the list."""
+        if not self.is_attached or self._port is None:
+            return
+        port, row, height = self._port, self._chosen, self.size.height - self.head - len(self._drawn) - 2
+        if row is None or self.app.size.width < FROM or height < LEAST:
+            self._show_preview(Preview())
+        else:
+            name, width = row.name, self.width - 2
+            self._fetcher.ask("preview", lambda: port.preview(name, height, width), self._show_preview, lambda _: self._show_preview(Preview()))
+
+    def _show_preview(self, preview: Preview) -> None:
+        if preview != self._preview:
+            self._preview = preview
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        place = y - self.head - len(self._drawn) - 1
+        if self._laid_out is None or place < 0 or self._chosen is None or self._chosen.name != self._preview.name:
+            return super().render_line(y)
+        palette = self._laid_out[1]
+        lines = [(one_line(self._preview.name), palette.muted + BOLD), *((line, palette.muted) for line in self._preview.lines)]
+        return plain_strip(Row(lines[place : place + 1]), self.margin, self.width, self.visual_style.rich_style)
 
     # Drawing
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.tui.rows.changes import with_separators
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Change, Namespace, Record
@@ -46,8 +47,11 @@ class VariableRow(NamedTuple):
 
     @property
     def by(self) -> str:
-        """Who created or last changed it, and in which cell; with a ``?`` if a later cell may have changed it."""
-        return f"{self.party} {self.cell}{'?' if self.perhaps else ''}" if self.cell else self.party
+        """A mark of who created or last changed it, and in which cell; with a ``?`` if a later cell may have changed it."""
+        if not self.cell:
+            return self.party
+        mark = "◇" if self.guest is not None else "❯" if self.party == "you" else "◈"
+        return f"{mark} {self.cell}{'?' if self.perhaps else ''}"
 
     @property
     def clock(self) -> str:
@@ -65,7 +69,7 @@ def row_of(record: Namespace, change: Change, number: int) -> VariableRow:
     return VariableRow(
         name=change.name,
         type=plain(change.type or ""),
-        summary=plain(change.summary or ""),
+        summary=with_separators(plain(change.summary or "")),
         kind=change.kind or "data",
         party=plain(record.party or ""),
         cell=record.cell or 0,

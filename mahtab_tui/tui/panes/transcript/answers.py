@@ -90,6 +90,10 @@ class AnswerEntries:
         if cell is None:
             return
         cell.approval = record.state if record.state in ("waiting", "not run", "skipped", "stopped", "refused") else ""
+        if record.state == "waiting" and (record.blocks or 0) > 1:
+            for number, block in enumerate(_blocks(self._pieces.get(_step(record), ())), 1):
+                block.part = f"{number}/{record.blocks}"
+                self._touch(block)
         cell.reason = record.reason
         if record.state == "edited" and record.text:
             cell.code, cell.edited = record.text, True
@@ -174,6 +178,7 @@ class AgentCells:
                 self._waiting[call] = cell = self._made(record)
                 cell.approval = state
                 self._append(cell)
+                self._number()
             return
         cell.approval = state if state in ("skipped", "stopped") else ""
         cell.reason = record.reason
@@ -181,10 +186,18 @@ class AgentCells:
             cell.code, cell.edited = record.text, True
         if cell.approval:
             del self._waiting[call]
+            self._number()
         self._touch(cell)
+
+    def _number(self) -> None:
+        """Number the cells that wait, if they are several."""
+        for number, cell in enumerate(self._waiting.values(), 1):
+            cell.part = f"{number}/{len(self._waiting)}" if len(self._waiting) > 1 else ""
+            self._touch(cell)
 
     def code_that_runs(self, record: AssistantReplIn) -> Cell:
         cell = self._waiting.pop(record.call, None)
+        self._number()
         if cell is None:
             cell = self._made(record)
             self._append(cell)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.records import AnswerFigure, Change
 from mahtab_tui.kernel.values import TracebackFrame
-from mahtab_tui.tui.cell_output.output import OutputBuffer
+from mahtab_tui.tui.cell_output.output import LOCATION, OutputBuffer
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,18 +89,18 @@ class Cell(Entry):
     """Seconds."""
     approval: str = ""
     """"waiting", "skipped", "stopped" or "refused"; "cut off" if the program was killed while it was written, "not run" if it waited then."""
+    part: str = ""
+    """Its number among the blocks of code that wait, as in "1/2"; empty if it is the only one."""
     reason: str = ""
     """Why it was skipped."""
     edited: bool = False
     """Whether the user changed the code before it ran."""
     output: OutputBuffer = field(default_factory=OutputBuffer)
-    displays: list[tuple[str, str, str]] = field(default_factory=list)
-    """Text, MIME type and data of displayed values, until the cell ends. The text also comes in the output."""
+    displays: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Text, MIME type, data and key of displayed values, until the cell ends. The text also comes in the output."""
     frames: Sequence[TracebackFrame] = ()
     offers_explanation: bool = False
     """Whether to show the key that asks about the error: the user's last cell has failed."""
-    whole_traceback: bool = False
-    """Whether all of a long traceback is shown."""
     later: OutputBuffer | None = None
     """Output after the cell had ended."""
     undone: bool = False
@@ -110,6 +110,12 @@ class Cell(Entry):
     """The cell of the opened notebook that it is, or that it ran."""
     ran_as: int | None = None
     """Of a cell as it stands in the notebook: the number of its last run."""
+
+    @property
+    def own_frame(self) -> int:
+        """The index of the last frame that the traceback shows with its code, which is no library's; of the last one if there is none."""
+        shown = [index for index, frame in enumerate(self.frames) if (line := self.output.from_end(frame.row)) and LOCATION.match(line.text)]
+        return shown[-1] if shown else len(self.frames) - 1
 
     @property
     def exception(self) -> str:

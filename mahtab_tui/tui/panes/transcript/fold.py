@@ -13,7 +13,7 @@ from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.answers import AgentCells, AnswerEntries
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question, ToolUse, ends_with_bar
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question, ToolUse, Words, ends_with_bar
 from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 
 
@@ -181,10 +181,10 @@ class Transcript:
     def _display(self, record: records.Display) -> None:
         if (cell := self._cell(record.cell)) is None:
             return
-        cell.displays.append((record.text, record.mime, record.data))
+        cell.displays.append((record.text, record.mime, record.data, record.value))
         if len(cell.displays) > SHOWN:  # as in the output, those in the middle become plain text
             middle = -SHOWN // 2 - 1
-            cell.displays[middle] = (cell.displays[middle][0], "", "")
+            cell.displays[middle] = (cell.displays[middle][0], "", "", "")
 
     def _output(self, record: records.ReplOut) -> None:
         cell = self._cell(record.cell, late=record.late)
@@ -329,7 +329,9 @@ class Transcript:
         self.append(Note(level="quiet", text=record.text))
 
     def _plan(self, record: records.Plan) -> None:
-        text = plan_text(record)
+        said = next((entry.source for entry in reversed(self.entries) if isinstance(entry, Words) and not entry.hidden), "")
+        answered = record.state == "proposed" and not record.done and all(step in said for step in record.steps)
+        text = plan_text(record.changed(steps=(), time=record.time), len(record.steps)) if answered else plan_text(record)
         shown = self._shown_plan
         if shown is not None and record.state != "proposed" and shown in self.positions:
             shown.text = text
@@ -370,6 +372,11 @@ class Transcript:
     # The program itself
 
     def _kernel(self, record: records.Kernel) -> None:
+        cell = self._cell(record.cell)
+        if cell is not None and cell.number is not None and cell.started is None and not cell.status and record.since and record.time >= self._since:
+            cell.started = record.since  # an earlier screen has left it running
+            self.running[cell.number] = cell
+            self.touch(cell)
         if record.text:
             self.append(Note(level="error" if record.state == "dead" else "info", text=record.text))
 
@@ -377,14 +384,16 @@ class Transcript:
         self.append(Note(level=record.level, text=record.text))
 
 
-def plan_text(plan: records.Plan) -> str:
-    """Return a plan as lines, with a tick before each step that is done."""
+def plan_text(plan: records.Plan, count: int | None = None) -> str:
+    """Return a plan as lines, with a tick before each step that is done. count: of its steps if they stand in the answer above."""
     what = {"proposed": "/plan run does it, /plan edit changes it", "stopped": "stopped; /plan run goes on", "done": "done"}.get(plan.state, "runs")
     lines = [f"{'☑' if place < plan.done else '☐'} {step}" for place, step in enumerate(plan.steps)]
+    if count is not None:
+        return f"Plan · {count} step{'s' * (count != 1)} · {what}"
     return "\n".join([f"Plan · {plan.done} of {len(plan.steps)} steps done · {what}", *lines])
 
 
-def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:
+def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
     """Add a piece of a cell's output. The record of a displayed value has come before its text."""
     if kind == "display" and (shown := next((shown for shown in displays if shown[0] == text), None)):
         cell.output.show(*shown)

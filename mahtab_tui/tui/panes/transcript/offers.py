@@ -49,7 +49,6 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
     "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person and entry.place is None),
     "entry-explain": has_error,
     "entry-frames": has_error,
-    "entry-traceback": has_error,
     "entry-mention": lambda entry: has_pictures(entry) and isinstance(entry, Cell) and entry.number is not None,
 }
 """For commands that do not apply to every entry: whether one applies."""

@@ -9,11 +9,12 @@ from textual.events import Click
 
 from mahtab_tui.bus.left_out import place_entry
 from mahtab_tui.bus.tags import PICTURES
-from mahtab_tui.tui.cell_output.output import FRAME, DisplayLine
+from mahtab_tui.tui.cell_output.output import FRAME, VALUE, DisplayLine
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.panes.transcript.entries import Cell, Question
+from mahtab_tui.tui.panes.editor.languages import is_prose
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import cell_to_undo, has_error, has_pictures, offers, place_of
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
@@ -46,6 +47,8 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self.action_menu()
             elif isinstance(entry, Cell) and at is not None and not self.text_selection:
                 self._port.open_frames(entry, at)
+            elif (value := event.style.meta.get(VALUE)) is not None and not self.text_selection:
+                self._port.open_value(value)
 
     # Actions
 
@@ -56,7 +59,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
             pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable, blocks=self._blocks))
+            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable, blocks=self._blocks_of(entry)))
+
+    def _blocks_of(self, entry: Entry) -> list[str]:
+        """Return the code blocks of the last answer, if the entry is a part of it or its question."""
+        entries = self.viewport.transcript.entries
+        question = next((number for number in range(len(entries) - 1, -1, -1) if isinstance(entries[number], Question)), None)
+        return self._blocks if question is not None and entry in entries[question:] and code_blocks(entries[question:]) else []
 
     @property
     def _blocks(self) -> list[str]:
@@ -114,6 +123,12 @@ class TranscriptPane(TranscriptView, can_focus=True):
         cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
+    @property
+    def failed_prose(self) -> str:
+        """What the user has just run as Python, if it was a question; else empty."""
+        cell = self.viewport.transcript.last_error
+        return cell.code.strip() if cell is not None and cell.offers_explanation and is_prose(cell.code.strip()) else ""
+
     def action_mention(self) -> None:
         entry = self.marker.marked
         if isinstance(entry, Cell) and has_pictures(entry) and entry.number is not None:
@@ -121,18 +136,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         else:
             self._refuse("This entry has no picture.")
 
-    def action_whole_traceback(self) -> None:
-        entry = self.marker.marked
-        if isinstance(entry, Cell) and has_error(entry):
-            entry.whole_traceback = not entry.whole_traceback
-            self.redraw_entry(entry)
-        else:
-            self._refuse("This entry has no error.")
-
     def action_open_frames(self) -> None:
         entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
-            self._port.open_frames(entry, len(entry.frames) - 1)
+            self._port.open_frames(entry, entry.own_frame)
         else:
             error = entry is not None and has_error(entry)
             self._refuse("The location of this error is not known." if error else "This entry has no error.")
@@ -185,13 +192,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, traceback, or whole output on a screen of its own."""
+        """Show the cell's pictures, traceback, table, or whole output on a screen of its own."""
         entry = self.marker.marked
         if not isinstance(entry, Cell) or not len(entry.output) or (number := entry.place if entry.number is None else entry.number) is None:
             self._refuse("This entry has no output.")
             return
         pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, DisplayLine) and line.mime in PICTURES]
-        if pictures and not entry.output.left_out:
+        values = [line.value for line in entry.output if isinstance(line, DisplayLine) and line.value]
+        if values:
+            self._port.open_value(values[-1])
+        elif pictures and not entry.output.left_out:
             self._port.open_pictures(number, pictures)
         elif entry.frames and not entry.output.left_out:
             self.action_open_frames()
@@ -201,6 +211,16 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self._refuse("The cell still runs. Its whole output can be shown when it has ended.")
         else:
             self._port.open_output(entry.number)
+
+    def action_scroll_table(self, step: int) -> None:
+        """Show other columns of the entry's wide tables."""
+        from mahtab_tui.tui.cell_output.display_rows import scroll_table
+
+        entry, window = self.marker.marked, self.viewport.window
+        if isinstance(entry, Cell) and window is not None:
+            tables = [line for line in entry.output if isinstance(line, DisplayLine)]
+            if True in {scroll_table(line, step, window.width) for line in tables}:
+                self.redraw_entry(entry)
 
     def action_pin_entry(self) -> None:
         entry = self.marker.marked

@@ -110,7 +110,7 @@ class HexView(View, RowsView, can_focus=True):
         self.refresh()
 
     def action_search(self) -> None:
-        self.ask("search: a text, or 0x and digits of hex", self._words, self._search)
+        self.ask("a text, or 0x and digits of hex", self._words, self._search, "search:")
 
     def _search(self, words: str) -> None:
         self._words, self._bytes.found = words, None

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import InspectedObject, Look
+from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.on_screens import INSPECTOR_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -45,15 +45,18 @@ class InspectorScreen(Dialog[None]):
         *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
     ]
 
-    def __init__(self, name: str, look: Look, run: Callable[[str], object], *, private: bool = False) -> None:
-        """name: of the variable. run: runs code as a cell of the user's. private: no model is told what is in the variable."""
+    def __init__(self, name: str, look: Look, run: Callable[[str], object], *, private: bool = False, path: Path | None = None) -> None:
+        """name: of the variable. run: runs code as a cell of the user's. private: no model is told what is in the variable.
+
+        path: of a value that is no variable.
+        """
         super().__init__()
         self._private = private
         self._fetcher = Fetcher(self)
         self._run = run
         self._look = look
         self.viewer = Viewer(id="inspector-body")
-        self._levels = [Level((["name", name],), name)]
+        self._levels = [Level(path or (["name", name],), name)]
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="inspector-top"):

@@ -108,8 +108,9 @@ def label_of(block: Block | None, place: int) -> str:
 
 def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
     """Say where the cursor is, and what is known of its column, for the status line."""
-    filtered = f" (filtered from {table.of:,})" if table.filtered else ""
-    where = f"row {row + 1:,} of {table.rows:,}{filtered}" if table.rows else f"no rows{filtered}"
+    where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
+    if table.filtered:
+        where = f"{table.rows:,} of {table.of:,} rows match  ·  {where}"
     parts: list[tuple[str, str] | str] = [(where, "$muted")]
     heading, figures = table.columns.headings.get(column), table.columns.figures.get(column)
     if heading is not None:

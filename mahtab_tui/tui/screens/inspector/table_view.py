@@ -282,7 +282,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def action_filter(self) -> None:
         condition = dict(self._table.arranged.filters).get(self._column, "")
-        self.ask(f"{self._column_name}:  > 5   = berlin   missing   or a text", condition, self._filter)
+        self.ask("> 5   = berlin   missing   or a text", condition, self._filter, f"filter {self._column_name}:")
 
     def _filter(self, condition: str) -> None:
         """Show only rows whose value in the cursor's column meets a condition; an empty condition shows all again."""

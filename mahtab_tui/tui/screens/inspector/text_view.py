@@ -197,14 +197,14 @@ class TextView(View, LongTextView, can_focus=True):
         return isinstance(self._source, KernelText) if action == "ask" else super().check_action(action, parameters)
 
     def action_ask(self) -> None:
-        self.ask("ask about this text", "", self._ask)
+        self.ask("about this text", "", self._ask, "ask:")
 
     def _ask(self, question: str) -> None:
         if question.strip():
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        self.ask("search by a regular expression" if self._regex else "search the text", self._words, self._search)
+        self.ask("a regular expression" if self._regex else "a text", self._words, self._search, "search:")
 
     def action_regex(self) -> None:
         self._regex = not self._regex

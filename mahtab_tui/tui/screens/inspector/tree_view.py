@@ -146,7 +146,7 @@ class TreeView(View, RowsView, can_focus=True):
             self._words = words
             self._find(self.cursor, 1)
 
-        self.ask("search names, types and values", self._words, entered)
+        self.ask("names, types and values", self._words, entered, "search:")
 
     def action_find(self, step: int) -> None:
         """Go to the next line that has the words (1), or to the previous one (-1)."""

@@ -62,6 +62,8 @@ class View(Widget):
         placeholder: str
         value: str
         then: Callable[[str], object]
+        prompt: str
+        """What the line is for, before it."""
 
     @dataclass
     class CellRequested(Message):
@@ -100,10 +102,10 @@ class View(Widget):
         """Focus the widget that has the view's keys."""
         self.focus()
 
-    def ask(self, placeholder: str, value: str, then: Callable[[str], None]) -> None:
-        """Ask the user for a line, and call `then` with it. value: the suggestion."""
+    def ask(self, placeholder: str, value: str, then: Callable[[str], None], prompt: str = "") -> None:
+        """Ask the user for a line, and call `then` with it. value: the suggestion. prompt: what it is for."""
         # In a message of this view's own: what another widget sent from here would not bubble past that widget.
-        self.post_message(self.LineRequested(placeholder, value, lambda line: self.call_later(then, line)))
+        self.post_message(self.LineRequested(placeholder, value, lambda line: self.call_later(then, line), prompt))
 
     def say(self, *parts: tuple[str, str] | str) -> None:
         """Show a text in the status line."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.screens.inspector.view import View
 from mahtab_tui.tui.widgets.line_input import LineInput
 
@@ -26,14 +26,17 @@ class Viewer(Vertical):
         """The view that writes to the status line and gets the focus; None until one is shown."""
         self._status = Static(id="viewing-status", markup=False)
         self._line = LineInput(id="viewing-line", compact=True)
-        self._line.display = False
+        self._prompt = Static(id="viewing-prompt", markup=False)
+        self._line.display = self._prompt.display = False
         self._entered: Callable[[str], object] | None = None
         """Called with the line that the user enters."""
 
     def compose(self) -> ComposeResult:
         yield self.body
         yield self._status
-        yield self._line
+        with Horizontal(id="viewing-input"):
+            yield self._prompt
+            yield self._line
 
     async def show(self, view: View) -> None:
         """Replace what the body holds by a view."""
@@ -61,12 +64,14 @@ class Viewer(Vertical):
 
     @on(View.LineRequested)
     def _line_requested(self, message: View.LineRequested) -> None:
-        self.ask(message.placeholder, message.value, message.then)
+        self.ask(message.placeholder, message.value, message.then, message.prompt)
 
-    def ask(self, placeholder: str, value: str, then: Callable[[str], object]) -> None:
+    def ask(self, placeholder: str, value: str, then: Callable[[str], object], prompt: str = "") -> None:
+        """Show the input line. prompt: stands before it."""
         self._entered = then
         self._line.placeholder, self._line.value = placeholder, value
-        self._line.display, self._status.display = True, False
+        self._prompt.update(Content.styled(f"{one_line(prompt)} ", "$moon"))
+        self._line.display, self._prompt.display, self._status.display = True, bool(prompt), False
         self._line.focus()
 
     @on(Input.Submitted)
@@ -79,7 +84,7 @@ class Viewer(Vertical):
     def close_line(self) -> bool:
         """Close the input line; returns False if it was not open."""
         was_open = self._line.display
-        self._line.display, self._status.display = False, True
+        self._line.display, self._prompt.display, self._status.display = False, False, True
         if was_open and self.view is not None and self.view.is_mounted:
             self.view.take_focus()
         return was_open

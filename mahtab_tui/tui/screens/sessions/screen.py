@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
 from textual.binding import BindingType
 from textual.content import Content
 
@@ -48,6 +49,7 @@ SHOWN = 100
 """Sessions that are shown at most."""
 _WIDE = 70
 """Columns from which on a line says more than the day and the title."""
+_SIZE = len("999 KB")
 _HINT = "Enter resume · F2 title · F5 copy · F6 export · F8 delete · ^T all"
 _TYPE = "type to search · Tab reads · Esc leaves"
 _PAUSE = 0.05
@@ -221,11 +223,15 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         session = row.session
         elsewhere = self._answer is not None and session.id in self._answer.open_now
         waits = self._answer is not None and session.id in self._answer.waiting
-        mark = ("● ", "$moon") if session.id == self._present else ("◌ ", "$warning") if elsewhere else ("○ ", "$good") if waits else "  "
+        mark = ("● ", "$moon") if session.id == self._present else ("◌ ", "$warning") if elsewhere else ("○ ", "$good") if waits else ("  ", "")
         title = plain(one_line(session.heading)) or "(nothing was entered)"
-        when = day(session) if width >= _WIDE else day(session)[:10]
-        more = (f"  {Path(session.project).name}  {session.model}  {cost(session)}", "$muted") if width >= _WIDE else ""
-        return Content.assemble(mark, (f"{when}  ", "$muted"), title, more)
+        when = day(session) if width >= _WIDE else day(session)[5:]
+        first = plain(one_line(session.first)) if session.title and session.first != session.title else ""
+        facts = [Path(session.project).name, session.model, cost(session)] if width >= _WIDE and self._all else []
+        end = "  ".join([*facts, size(session).rjust(_SIZE)])
+        room = max(1, width - cell_len(f"{mark[0]}{when}  {end}  ") - 1)
+        text = Content.assemble(title, (f"  {first}", "$muted")).truncate(room, ellipsis=True, pad=True)
+        return Content.assemble(mark, (f"{when}  ", "$muted"), text, (f"  {end}", "$muted"))
 
     def describe(self, row: Hit | None) -> Content:
         if row is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.values import CHANGE_SIGNS
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
+from mahtab_tui.tui.panes.editor.languages import is_prose
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.rows.changes import described
 from mahtab_tui.tui.rows.code import CodeRows
@@ -18,6 +19,7 @@ CHANGES = 12
 """Maximum number of names in the line of changes; more are counted."""
 
 EXPLAIN = "Alt+X asks the model about this error"
+ASK = "F2 asks the model"
 
 PATIENCE = 0.3
 """Seconds before the time of a running cell is shown: most have ended by then."""
@@ -41,10 +43,11 @@ class CellRows:
         self._parts = [self._code]
         blank = [Row()]
         if len(cell.output):
-            self._output.update(whole_traceback=cell.whole_traceback)
+            self._output.update()
             self._parts += [blank, self._output]
         if cell.offers_explanation:
-            self._parts += [[Row([(EXPLAIN, self._palette.muted)], self._palette.hairline)]]
+            offer = ASK if is_prose(cell.code.strip()) else EXPLAIN
+            self._parts += [[Row([(offer, self._palette.muted)], self._palette.hairline)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
         if cell.later is not None:
@@ -104,6 +107,8 @@ class CellRows:
             spans += [(" · ", palette.muted), (f"cell {cell.place} of the notebook", palette.muted)]
         if cell.edited:
             spans += [(" · ", palette.muted), ("edited by you", palette.person)]
+        if cell.part and cell.number is None:
+            spans += [(" · ", palette.muted), (cell.part, palette.moon if cell.approval == "waiting" else palette.muted)]
         if cell.approval == "waiting":
             spans += [("   ", palette.muted), ("waits for you", palette.moon)]
         elif cell.approval:
