@@ -182,7 +182,7 @@ def _live(
         return
     started.set_result(child)
     assert child.stdout is not None
-    with contextlib.suppress(OSError, ValueError):
+    try:
         for line in child.stdout:
             try:
                 event = json.loads(line)
@@ -191,7 +191,10 @@ def _live(
                 continue
             if isinstance(event, dict):
                 lines.put(event)
-    lines.put(None)
+    except (OSError, ValueError):
+        pass
+    finally:
+        lines.put(None)
 
 
 def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:

@@ -91,6 +91,16 @@ def test_an_answer_at_the_limit_of_tokens_was_cut(service: Service, protocol: Pr
     assert ask(service, protocol, protocol.sending([protocol.words("It is"), *protocol.cut])).cut
 
 
+def test_that_an_answer_was_cut_is_said(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+    service.replies = [protocol.sending([protocol.words("It is"), *protocol.cut])]
+    desk = Desk(tmp_path)
+    try:
+        assert create_repl_agent(desk.host, get_llm(protocol.spec)).ask_sync("What?") == "It is"
+    finally:
+        desk.session.close()
+    assert desk.notices("warning") == ["The answer was cut off: it reached the model's token limit."]
+
+
 def test_many_threads_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:
     service.replies = [protocol.reply("Hello ", "there")]
     llm = get_llm(protocol.spec, timeout=PATIENCE)
