@@ -140,7 +140,7 @@ def test_the_argument_that_is_wrong_is_named(arguments: dict[str, Any], sentence
 @pytest.mark.parametrize(
     ("schema", "arguments"),
     [
-        ({"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}, 9),
+        ({"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}, 0.5),
         ({"exclusiveMinimum": 0}, 1),
         ({"type": "string", "nullable": True}, None),
     ],
