@@ -63,7 +63,11 @@ for line in sys.stdin:
         if CONFIG["behaviour"] == "streams":
             say({{"type": "result", "subtype": "error_during_execution", "is_error": True, "terminal_reason": "aborted_streaming", "total_cost_usd": 0.5, "usage": {{}}}})
         continue
-    log(prompt=message["message"]["content"][-2000:], size=len(message["message"]["content"]), composed=message.get("client_composed"))
+    content = message["message"]["content"]
+    if not isinstance(content, str):
+        log(blocks=content)
+        content = "".join(block.get("text", "") for block in content)
+    log(prompt=content[-2000:], size=len(content), composed=message.get("client_composed"))
     turn += 1
     behaviour = CONFIG["behaviour"]
     if behaviour == "answers":
@@ -77,7 +81,7 @@ for line in sys.stdin:
             sys.exit(1)
     elif behaviour == "events":
         for event in CONFIG["turns"][turn - 1]:
-            say(event)
+            sys.stdout.write(event + "\\n") if isinstance(event, str) else say(event)
     elif behaviour in ("streams", "deaf"):
         say({{"type": "stream_event", "event": {{"type": "content_block_delta", "index": 0, "delta": {{"type": "text_delta", "text": "begun "}}}}}})
     elif behaviour == "dies":

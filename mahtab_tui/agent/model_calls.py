@@ -17,8 +17,8 @@ from mahtab_tui.agent.tool_messages import ToolCall, gathered
 from mahtab_tui.bus.parser import without_copied_tags
 from mahtab_tui.bus.records import Usage, Window, emit
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
-from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused, thought_of
+from mahtab_tui.llm.failures import LONGEST_PAUSE, explained
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.spending import OverBudget
@@ -32,11 +32,13 @@ _NOTICE_WITHIN = 0.1
 """Seconds within which a stop is noticed while a model that cannot be stopped is silent."""
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before a busy service is asked again, unless it asks for more."""
-_LONGEST_PAUSE = 120.0
-"""Seconds; a service that asks for more counts as failed."""
 
 OnToken = Callable[[str | None], object]
 """Called with each token of an answer, and with None if the answer starts again and earlier tokens no longer count."""
+
+
+OnThought = Callable[[str], object]
+"""Called with each piece of what the model thinks."""
 
 
 class ModelAnswer(NamedTuple):
@@ -55,6 +57,8 @@ class ModelAnswer(NamedTuple):
     """If it calls tools: the message to send back to the provider."""
     calls: Sequence[ToolCall] = ()
     """Its tool calls."""
+    thought: str = ""
+    """What the model thought before it, which is no part of it."""
 
     @property
     def ended(self) -> bool:
@@ -71,6 +75,7 @@ def call_model(
     on_pause: Callable[[str], object],
     on_token: OnToken = lambda token: None,
     options: Mapping[str, Any] | None = None,
+    on_thought: OnThought = lambda piece: None,
 ) -> ModelAnswer:
     """Ask a model as `read_answer` does, with secrets masked. A call that could cost too much is not made and counts as failed."""
     messages = masked_messages(messages, host.secrets)
@@ -81,7 +86,7 @@ def call_model(
 
     try:
         with host.spending.afford(model_name(llm) or llm._llm_type, worst):
-            answer = read_answer(llm, messages, host.cancelled, on_token, on_pause, options)
+            answer = read_answer(llm, messages, host.cancelled, on_token, on_pause, options, on_thought)
             if answer.usage is not None:
                 host.usage(answer.usage.changed(source=source, turn=turn, cut=answer.cut))
             if source == "agent" and (answer.text or answer.calls):
@@ -115,19 +120,20 @@ def read_answer(
     on_token: OnToken = lambda token: None,
     on_pause: Callable[[str], object] = lambda sentence: None,
     options: Mapping[str, Any] | None = None,
+    on_thought: OnThought = lambda piece: None,
 ) -> ModelAnswer:
     """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is kept.
 
     options: further arguments for the model, such as `tool_messages.binding` returns.
     If the service is busy before the first token, it is asked again after a pause; on_pause is called with a sentence each time.
     """
-    reader = _AnswerReader(llm, messages, cancelled, on_token, options or {})
+    reader = _AnswerReader(llm, messages, cancelled, on_token, on_thought, options or {})
     for pause in _PAUSES:
         failure = reader.listen()
         if not isinstance(failure, ModelBusy) or failure.pause is None or reader.tokens:
             break
         pause = max(pause, failure.pause)
-        if pause > _LONGEST_PAUSE or cancelled.is_set():
+        if pause > LONGEST_PAUSE or cancelled.is_set():
             break
         on_pause(f"{failure} Trying again in {pause:.0f} s.")
         cancelled.wait(pause)
@@ -144,10 +150,12 @@ class _AnswerReader:
     _messages: Sequence[AnyMessage]
     _cancelled: threading.Event
     _on_token: OnToken
+    _on_thought: OnThought
     _options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         self.tokens: list[str] = []
+        self._thought: list[str] = []
         self._pieces: list[BaseMessage] = []
         """Kept only for models that call tools."""
         self._sent = False
@@ -165,9 +173,14 @@ class _AnswerReader:
                 if self._options:
                     self._pieces.append(chunk)
                 self._sent = self._sent or bool(chunk.content or getattr(chunk, "tool_call_chunks", None))
-                if has_restarted(chunk.response_metadata) and self.tokens:
-                    self.tokens.clear()
-                    self._on_token(None)
+                if has_restarted(chunk.response_metadata):
+                    self._thought.clear()
+                    if self.tokens:
+                        self.tokens.clear()
+                        self._on_token(None)
+                if not self._cancelled.is_set() and (piece := thought_of(chunk)):
+                    self._thought.append(piece)
+                    self._on_thought(piece)
                 if not self._cancelled.is_set() and (token := str(chunk.text)):
                     self.tokens.append(token)
                     self._on_token(token)
@@ -196,6 +209,7 @@ class _AnswerReader:
             too_long=isinstance(failure, ContextTooLong),
             message=message,
             calls=calls,
+            thought=encodable("".join(self._thought)),
         )
 
 

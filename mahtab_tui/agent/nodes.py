@@ -33,7 +33,7 @@ from mahtab_tui.bus.figures import FigureSource, figures_of, find_figures
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.records import Agent, AnswerFigure, AssistantTool, Notice
+from mahtab_tui.bus.records import Agent, AnswerFigure, AssistantThought, AssistantThoughtStream, AssistantTool, Notice
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
@@ -234,6 +234,8 @@ class Nodes:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         answer = self._ask(state, messages, writer, options)
+        if answer.thought.strip():
+            writer(AssistantThought(answer.thought, turn=state["turn"], step=step, party=self._session.party))
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the model's token limit.", "warning")
         if answer.ended and not answer.text.strip() and not answer.calls:
@@ -282,7 +284,13 @@ class Nodes:
         return answer
 
     def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
-        return call_model(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
+        piece = AssistantThoughtStream(turn=state["turn"], step=state["step"] + 1, party=self._session.party)
+
+        def on_thought(text: str) -> None:
+            writer(piece.changed(text=encodable(text)))
+
+        on_pause = partial(_notice, writer, level="warning")
+        return call_model(self._session, self.llm, messages, state["turn"], "agent", on_pause, writer, options, on_thought)
 
     @property
     def _pictures(self) -> Mapping[str, EncodedPicture]:

@@ -13,6 +13,8 @@ USER_CHAT = "user-chat"
 USER_ATTACHMENT = "user-attachment"
 ASSISTANT_CHAT = "assistant-chat"
 ASSISTANT_CHAT_STREAM = "assistant-chat-stream"
+ASSISTANT_THOUGHT = "assistant-thought"
+ASSISTANT_THOUGHT_STREAM = "assistant-thought-stream"
 ASSISTANT_TOOL = "assistant-tool"
 RLM_CALL = "rlm-call"
 RLM_CHAT = "rlm-chat"
@@ -52,5 +54,5 @@ PICTURES = frozenset(("image/png", "image/jpeg"))
 OUTPUTS = frozenset((USER_REPL_OUT, ASSISTANT_REPL_OUT))
 """Tags of the whole output of a cell."""
 
-STREAMS = frozenset((USER_REPL_OUT_STREAM, ASSISTANT_REPL_OUT_STREAM, ASSISTANT_CHAT_STREAM, RLM_CHAT_STREAM))
+STREAMS = frozenset((USER_REPL_OUT_STREAM, ASSISTANT_REPL_OUT_STREAM, ASSISTANT_CHAT_STREAM, ASSISTANT_THOUGHT_STREAM, RLM_CHAT_STREAM))
 """Tags of pieces that a whole record completes."""

@@ -312,6 +312,8 @@ class _Completion(_Answer):
             raise ModelError(NOT_AN_ANSWER)
         for choice in choices[:1]:
             self.begun = True
+            if choice.get("error"):  # of the provider behind OpenRouter
+                raise ServiceError(choice)
             delta = choice.get("delta") or choice.get("message") or {}
             if not isinstance(delta, dict):
                 raise ModelError(NOT_AN_ANSWER)

@@ -22,6 +22,16 @@ def text_of(message: BaseMessage) -> str:
     return str(message.text)
 
 
+def thought_of(message: BaseMessage) -> str:
+    """Return what a service sends of its model's thinking beside the answer, of which it is no part."""
+    told = message.additional_kwargs.get("reasoning_content")
+    texts = [told] if isinstance(told, str) else []
+    for block in message.content if isinstance(message.content, list) else ():
+        if isinstance(block, dict) and block.get("type") in ("thinking", "reasoning"):
+            texts.append(str(block.get("thinking") or block.get("reasoning") or ""))
+    return "".join(texts)
+
+
 def encodable(text: str) -> str:
     """Return text that can be encoded: surrogate pairs are joined, lone surrogates become U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,4 +1,4 @@
-"""Claude through the `claude` CLI with the user's login: persistent processes, text only."""
+"""Claude through the `claude` CLI with the user's login: persistent processes; text and pictures, no tools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
@@ -20,7 +20,7 @@ from mahtab_tui.bus.formatters import escape_tags
 from mahtab_tui.bus.told import told as told_to_model
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import RESTARTED, text_of
-from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart
+from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart, Thought
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
 from mahtab_tui.llm.prompts import STOPPED_ANSWER
@@ -30,6 +30,19 @@ PROCESSES = 2
 _CHECK_STOP = 0.1
 """Seconds between two checks whether the answer shall stop."""
 _TURN_TAGS = ("conversation", "human", "assistant")
+_Content = str | list[dict[str, Any]]
+"""A text, or blocks."""
+_USUAL_WINDOW = 200_000
+"""Tokens that a model can read, until the CLI has told."""
+
+
+class ClaudeMessage(NamedTuple):
+    """A message as the CLI takes it."""
+
+    type: str
+    text: str
+    parts: tuple[str | tuple[str, str], ...]
+    """Its texts and pictures (type and base64), in order."""
 
 
 class ClaudeConversation:
@@ -37,10 +50,9 @@ class ClaudeConversation:
 
     def __init__(self, process: ClaudeProcess) -> None:
         self.process = process
-        self.told: list[tuple[str, str]] = []
-        """(type, text) of each message."""
+        self.told: list[ClaudeMessage] = []
 
-    def goes_on_with(self, told: Sequence[tuple[str, str]]) -> bool:
+    def goes_on_with(self, told: Sequence[ClaudeMessage]) -> bool:
         """Tell whether a conversation is the one that the process knows plus one message."""
         return bool(self.told) and len(told) == len(self.told) + 1 and all(map(_is_known, told, self.told))
 
@@ -72,8 +84,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     tells_cost: ClassVar[bool] = True
     priced_as: ClassVar[str] = "anthropic"
-    window: ClassVar[int] = 200_000
-    sees: ClassVar[bool] = False
+    sees: ClassVar[bool] = True
 
     _conversations: list[ClaudeConversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
@@ -82,10 +93,16 @@ class ChatClaudeCLI(BaseChatModel):
     _checker: ChatClaudeCLI | None = PrivateAttr(default=None)
     _closed: bool = PrivateAttr(default=False)
     _told_once: set[str] = PrivateAttr(default_factory=set)
+    _window: int = PrivateAttr(default=_USUAL_WINDOW)
 
     @property
     def _llm_type(self) -> str:
         return "claude-cli"
+
+    @property
+    def window(self) -> int:
+        """How many tokens the model can read."""
+        return self._window
 
     @property
     def checker(self) -> ChatClaudeCLI:
@@ -137,7 +154,7 @@ class ChatClaudeCLI(BaseChatModel):
             self._stopped.clear()
             self._closed = False
             system = "\n\n".join(text_of(message) for message in messages if isinstance(message, SystemMessage))
-            told = [(message.type, text_of(message)) for message in messages if not isinstance(message, SystemMessage)]
+            told = [_message(message) for message in messages if not isinstance(message, SystemMessage)]
             conversation, prompt = self._conversation(system, told)
             turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
@@ -153,10 +170,11 @@ class ChatClaudeCLI(BaseChatModel):
                 self._drop(conversation)
                 raise
             conversation.process.spent = turn.spent
+            self._window = turn.window or self._window
             if failure or not turn.ended or not conversation.process.alive:
                 self._drop(conversation)
             else:  # also if it was stopped, which the process knows
-                conversation.told = [*told, ("ai", turn.text)]
+                conversation.told = [*told, ClaudeMessage("ai", turn.text, (turn.text,))]
             if self.for_checks:
                 threading.Thread(target=self._replace, args=(conversation, system), name="claude-spare", daemon=True).start()
             if failure is None or any(turn.usage):
@@ -170,14 +188,14 @@ class ChatClaudeCLI(BaseChatModel):
         message.content = message.response_metadata.get("final_text", message.content)
         return result
 
-    def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[ClaudeConversation, str]:
+    def _conversation(self, system: str, told: Sequence[ClaudeMessage]) -> tuple[ClaudeConversation, _Content]:
         """Return a process that knows all but the last message, and that message; otherwise a new process and everything as one message."""
         folder = self._folder()
         fitting = [conversation for conversation in self._conversations if conversation.process.fits(system, folder)]
         if (found := next((conversation for conversation in fitting if conversation.goes_on_with(told)), None)) is not None:
             self._conversations.remove(found)
             self._conversations.append(found)
-            return found, told[-1][1]
+            return found, _content(told[-1].parts)
         waiting = next((conversation for conversation in fitting if not conversation.told), None)
         return waiting or self._begin(system, folder), _flattened(told)
 
@@ -234,6 +252,8 @@ class ChatClaudeCLI(BaseChatModel):
                 elif isinstance(said, Restart):
                     yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=RESTARTED))
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said.text))
+                elif isinstance(said, Thought):
+                    yield ChatGenerationChunk(message=AIMessageChunk(content="", additional_kwargs={"reasoning_content": said.text}))
                 else:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said))
             if turn.key_source not in ("", "none"):
@@ -280,18 +300,53 @@ class ChatClaudeCLI(BaseChatModel):
             self.on_notice(notice.level, notice.text)
 
 
-def _flattened(messages: Sequence[tuple[str, str]]) -> str:
+def _message(message: BaseMessage) -> ClaudeMessage:
+    """Return a message as the CLI takes it."""
+    if isinstance(message.content, str):
+        return ClaudeMessage(message.type, message.content, (message.content,))
+    parts: list[str | tuple[str, str]] = []
+    for block in message.content:
+        if isinstance(block, str):
+            parts.append(block)
+        elif block.get("type") == "image" and "base64" in block:
+            parts.append((str(block.get("mime_type", "image/png")), str(block["base64"])))
+        elif block.get("type") == "text":
+            parts.append(str(block["text"]))
+    return ClaudeMessage(message.type, text_of(message), tuple(parts))
+
+
+def _content(parts: Iterable[str | tuple[str, str]]) -> _Content:
+    """Return what is sent: a text, or blocks if there are pictures among the parts."""
+    blocks: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for part in (*parts, None):
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if texts:
+            blocks.append({"type": "text", "text": "".join(texts)})
+            texts = []
+        if part is not None:
+            mime, data = part
+            blocks.append({"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}})
+    return blocks if any(block["type"] == "image" for block in blocks) else "".join(block["text"] for block in blocks)
+
+
+def _flattened(messages: Sequence[ClaudeMessage]) -> _Content:
     """Return a conversation as one message for a new process. No text in it can forge a turn."""
     if len(messages) == 1:
-        return messages[0][1]
-    *before, (_, last) = [("assistant" if kind == "ai" else "human", escape_tags(told_to_model(text), *_TURN_TAGS)) for kind, text in messages]
-    turns = "".join(f"<{name}>{text}</{name}>" for name, text in before)
-    return f"<conversation>{turns}</conversation>\n\n{last}"
+        return _content(messages[0].parts)
+    parts: list[str | tuple[str, str]] = ["<conversation>"]
+    for message in messages:
+        texts = [escape_tags(told_to_model(part), *_TURN_TAGS) if isinstance(part, str) else part for part in message.parts]
+        name = "assistant" if message.type == "ai" else "human"
+        parts += ["</conversation>\n\n", *texts] if message is messages[-1] else [f"<{name}>", *texts, f"</{name}>"]
+    return _content(parts)
 
 
-def _is_known(told: tuple[str, str], known: tuple[str, str]) -> bool:
+def _is_known(told: ClaudeMessage, known: ClaudeMessage) -> bool:
     """Tell whether a process knows a message. It may know more of a stopped answer than has arrived."""
     if told == known:
         return True
-    heard = told[1].removesuffix(STOPPED_ANSWER)
-    return told[0] == known[0] == "ai" and heard != told[1] and known[1].startswith(heard.rstrip())
+    heard = told.text.removesuffix(STOPPED_ANSWER)
+    return told.type == known.type == "ai" and heard != told.text and known.text.startswith(heard.rstrip())

@@ -8,26 +8,28 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.chunks import REFUSED
+from mahtab_tui.llm.failures import BUSY_STATUSES
 
 SYNTHETIC = "<synthetic>"
 """The model's name in messages by the CLI itself, which are errors."""
 
 _BY_STATUS = {
     401: "The login or key of `claude` was not accepted. Run `claude`, then /login in it. {hint}",
+    402: "The account cannot pay for the answer: {said}",
     403: "This account may not use the model: {said}",
-    429: "The service's limit for this account is reached: {said}",
-    500: "The service failed: {said} Ask again in a moment.",
-    529: "The service is overloaded. Ask again in a moment.",
+    **{status: f"{words}: {{said}} Ask again in a moment." for status, words in BUSY_STATUSES.items()},
+    429: f"{BUSY_STATUSES[429]}: {{said}}",
+    529: f"{BUSY_STATUSES[529]}. Ask again in a moment.",
 }
-_BUSY = (429, 500, 529)
 _BY_KIND = {
     "authentication_failed": "Nobody is logged in to `claude`. Run `claude`, then /login in it. {hint}",
     "billing_error": "The account cannot pay for the answer: {said}",
     "model_not_found": "The model does not exist or is not available to this account: {said}",
 }
 _REASONS = {
-    "overloaded": "The service is overloaded",
-    "rate_limit": "The service's limit is reached",
+    "overloaded": BUSY_STATUSES[529],
+    "rate_limit": BUSY_STATUSES[429],
+    "server_error": BUSY_STATUSES[500],
     "authentication_failed": "The login was not accepted",
 }
 _LIMITS = {
@@ -55,6 +57,12 @@ class Restart(NamedTuple):
 
     text: str
     """The part of it that is kept."""
+
+
+class Thought(NamedTuple):
+    """A piece of what the model thinks before it answers."""
+
+    text: str
 
 
 class TokenCounts(NamedTuple):
@@ -96,6 +104,8 @@ class ClaudeTurn:
         self.spent = before
         """What the process has used, this turn included as far as it is known."""
         self.key_source = ""
+        self.window: int | None = None
+        """The tokens that the model can read, once the CLI has told."""
         self._before = before
         self._login_hint = login_hint
         self._whole: list[str] = []
@@ -134,8 +144,8 @@ class ClaudeTurn:
         """The answer: the complete messages, or what was streamed."""
         return "".join(self._whole) or self.streamed
 
-    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Restart | ClaudeNotice]:
-        """Fold an event; yields words as they come, restarts, and messages for the user."""
+    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart | ClaudeNotice]:
+        """Fold an event; yields words and thoughts as they come, restarts, and messages for the user."""
         kind = event.get("type")
         if kind == "stream_event":
             yield from self._stream(_mapping(event.get("event")))
@@ -155,7 +165,7 @@ class ClaudeTurn:
         if not result.get("is_error") or interrupted:
             return
         if result.get("subtype") == "error_max_turns":
-            raise ModelError("The model tried to use a tool that it does not have here. Ask again in other words.")
+            raise ModelError("The model tried again and again to use a tool that it does not have here. Ask again in other words.")
         said = self._error[0] if self._error else str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
         kind = self._error[1] if self._error else ""
         if result.get("terminal_reason") == "prompt_too_long" or "prompt is too long" in said.lower():
@@ -164,10 +174,10 @@ class ClaudeTurn:
             raise ModelError(REFUSED)
         status = result.get("api_error_status")
         sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind) or "The model could not answer: {said}"
-        failure = ModelBusy if status in _BUSY else ModelError
+        failure = ModelBusy if status in BUSY_STATUSES else ModelError
         raise failure(sentence.format(said=said.strip(), hint=self._login_hint).strip())
 
-    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Restart]:
+    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Thought | Restart]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))
         if kind == "message_start":
             yield from self._begin_message(_mapping(event.get("message")))
@@ -175,6 +185,8 @@ class ClaudeTurn:
             text = str(delta.get("text", ""))
             self.streamed += text
             yield text
+        elif kind == "content_block_delta" and delta.get("type") == "thinking_delta":
+            yield Thought(str(delta.get("thinking", "")))
         elif kind == "message_delta":
             self.stop_reason = delta.get("stop_reason") or self.stop_reason
             self._cut = delta.get("stop_reason") == "max_tokens"
@@ -213,7 +225,9 @@ class ClaudeTurn:
             self.key_source = str(event.get("apiKeySource") or "")
             self.model = str(event.get("model") or self.model)
         elif event.get("subtype") == "api_retry":
-            reason = _REASONS.get(str(event.get("error")), "The connection failed")
+            status = event.get("error_status")
+            reason = BUSY_STATUSES.get(status) if isinstance(status, int) else None
+            reason = reason or _REASONS.get(str(event.get("error"))) or "The connection failed"
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
             yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
@@ -225,7 +239,9 @@ class ClaudeTurn:
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
-        sums = [_usage(used, _COUNTS_OF_MODELS) for used in _mapping(event.get("modelUsage")).values()]
+        used_by = _mapping(event.get("modelUsage"))
+        self.window = _window(used_by, self.model)
+        sums = [_usage(used, _COUNTS_OF_MODELS) for used in used_by.values()]
         usage = _each(max, self._before.usage, _each(sum, *sums)) if sums else self._before.usage
         self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
@@ -237,6 +253,8 @@ def _limit_notices(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
     limit = f"The {_LIMITS[kind]} limit of the account" if kind in _LIMITS else "The limit of the account"
     again = f" It resets {until}." if until else ""
     extra = bool(info.get("isUsingOverage"))
+    if not (kind or until or extra):
+        return  # not one of the account's; the CLI says itself what is the matter
     once = f"limit {status} {kind} {until} {extra}"
     if extra:
         yield ClaudeNotice("warning", f"{limit} is used up; answers are now billed as extra usage.{again}", once)
@@ -260,6 +278,13 @@ def _day_and_time(seconds: object) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _window(used_by: Mapping[str, Any], model: str) -> int | None:
+    """Return the context window of the model that answered; others have only helped the CLI. Its name there may end with "[1m]"."""
+    sizes = {name: _mapping(used).get("contextWindow") for name, used in used_by.items()}
+    size = sizes.get(model) or next((size for name, size in sizes.items() if name.partition("[")[0] == model.partition("[")[0]), None)
+    return size if isinstance(size, int) and size > 0 else None
 
 
 def _usage(usage: Any, names: Sequence[str] = _COUNTS) -> TokenCounts:

@@ -26,6 +26,10 @@ from mahtab_tui.system.programs import find_program
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
 """Overrides the user's settings, since their output style would affect every answer, even checks."""
+_MOST_TURNS = "3"
+"""The CLI answers a call of a tool, of which there are none, by an error, and the model goes on in another turn."""
+_LONGEST_ERROR = 10_000
+"""Bytes that are kept of a line that is no event."""
 RETRIES = 4
 REACTION = 2.0
 """Seconds that the process gets to react to an interrupt, and then to a signal."""
@@ -50,7 +54,7 @@ def command(executable: str, model: str | None, effort: str | None, system_file:
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
     argv += [*USER_SETTINGS, "--settings", _NEUTRAL]
-    argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", "1"]
+    argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", _MOST_TURNS]
     argv += ["--effort", effort] if effort else []
     return [*argv, "--model", model] if model else argv
 
@@ -96,12 +100,12 @@ class ClaudeProcess:
     def pid(self) -> int:
         return self._child.pid
 
-    def ask(self, text: str) -> None:
-        """Send a question on a thread, so that neither side can block the other."""
+    def ask(self, content: str | list[dict[str, Any]]) -> None:
+        """Send a question, a text or blocks, on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):
             while self.next_event(0) is not None:  # what is left of the last turn, such as an answer to a control request
                 pass
-        message = {"type": "user", "message": {"role": "user", "content": text}, "client_composed": True}
+        message = {"type": "user", "message": {"role": "user", "content": content}, "client_composed": True}
         threading.Thread(target=self._write, args=(message,), name="claude-write", daemon=True).start()
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
@@ -178,16 +182,19 @@ def _live(
         return
     started.set_result(child)
     assert child.stdout is not None
-    with contextlib.suppress(OSError, ValueError):
+    try:
         for line in child.stdout:
             try:
                 event = json.loads(line)
-            except ValueError:
-                errors.append(line.decode("utf-8", "replace"))
+            except (ValueError, RecursionError):
+                errors.append(line[-_LONGEST_ERROR:].decode("utf-8", "replace"))
                 continue
             if isinstance(event, dict):
                 lines.put(event)
-    lines.put(None)
+    except (OSError, ValueError):
+        pass
+    finally:
+        lines.put(None)
 
 
 def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:

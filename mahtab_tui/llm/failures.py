@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from email.message import Message
@@ -12,6 +13,8 @@ from typing import Any
 from mahtab_tui.bus.masking import masked
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 
+LONGEST_PAUSE = 120.0
+"""Seconds; a service that asks to wait longer counts as failed."""
 _LONGEST = 300
 """Characters of a service's own message."""
 _TOO_LONG = (
@@ -24,7 +27,7 @@ _TOO_LONG = (
     "maximum context",
     "exceed_context_size",
 )
-_BUSY = {
+BUSY_STATUSES = {
     408: "The service took too long",
     409: "The service is busy",
     429: "The service's limit is reached",
@@ -92,8 +95,10 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
         return ModelError(f"The account cannot pay for the answer{reason}")
     if status == 401:
         return ModelError(f"The key was not accepted{reason}" + (f" Check {key}." if key else ""))
-    if status in _BUSY:
-        return ModelBusy(f"{_BUSY[status]}{reason}", pause_asked_for(error))
+    if status in BUSY_STATUSES:
+        pause = pause_asked_for(error)
+        wait = f" It asks to wait for {_duration(pause)}." if pause > LONGEST_PAUSE else ""
+        return ModelBusy(f"{BUSY_STATUSES[status]}{reason}{wait}", pause)
     if status in _FINAL:
         return ModelError(f"{_FINAL[status]}{reason}")
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -125,6 +130,12 @@ def pause_asked_for(error: Exception) -> float:
         return max(0.0, float(asked) if asked.replace(".", "", 1).isdigit() else parsedate_to_datetime(asked).timestamp() - time.time())
     except (TypeError, ValueError, AttributeError):
         return 0.0
+
+
+def _duration(seconds: float) -> str:
+    """Write a long time in words, rounded up."""
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} minutes" if minutes < 120 else f"{math.ceil(minutes / 60):,} hours"
 
 
 def _status(error: Exception) -> int | None:
@@ -160,9 +171,18 @@ def _field(error: Exception, name: str) -> str:
     return next((str(body[name]) for body in _bodies(error) if body.get(name) not in (None, "", "error")), "")
 
 
+def _relayed(error: Exception) -> str:
+    """Return what the provider behind OpenRouter said, whose own message is then only "Provider returned error"."""
+    about: Mapping[str, Any] = next((body["metadata"] for body in _bodies(error) if isinstance(body.get("metadata"), Mapping)), {})
+    raw = about.get("raw")
+    if not isinstance(raw, str) or not raw.strip():
+        return ""
+    return _field(ServiceError(raw), "message") or raw
+
+
 def _said(error: Exception, secret: str) -> str:
     """Return the service's message as one line, masked."""
-    words = _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
+    words = _relayed(error) or _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
     if not words and isinstance(error, ServiceError) and not any(_bodies(error)):
         text = str(error.body or "")
         words = "" if text.lstrip().startswith("<") else text  # a page is for browsers

@@ -12,6 +12,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk
+from langchain_core.messages.ai import UsageMetadata, add_usage, subtract_usage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import ConfigDict, SecretStr
@@ -67,6 +68,7 @@ class ChatRemote(BaseChatModel):
             loop = _loop()
         reading = asyncio.run_coroutine_threadsafe(self._read(messages, stop, kwargs, arrived.put), loop)
         ended = False
+        counted: UsageMetadata | None = None
         try:
             while True:
                 try:
@@ -78,6 +80,10 @@ class ChatRemote(BaseChatModel):
                     break
                 if isinstance(chunk, Exception):
                     raise explained(chunk, key=self.key, secret=self.secret.get_secret_value(), timeout=self.timeout)
+                if isinstance(chunk, AIMessageChunk) and chunk.usage_metadata is not None:
+                    # Chunks are summed, but services count from the beginning of the answer, and some repeat their counts.
+                    chunk.usage_metadata = subtract_usage(chunk.usage_metadata, counted)
+                    counted = add_usage(counted, chunk.usage_metadata)
                 ended = ended or getattr(chunk, "usage_metadata", None) is not None or any(chunk.response_metadata.get(reason) for reason in REASONS)
                 if chunk.response_metadata.get("finish_reason") == "error":
                     raise ModelError("The service ended the answer with an error.")

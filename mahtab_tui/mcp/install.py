@@ -18,6 +18,8 @@ from mahtab_tui.system.programs import find_program
 ClientName = Literal["claude-code", "codex"]
 
 NAME = "mahtab"
+_CODEX_SECONDS = 86_400
+"""How long Codex waits for a call; 60 by default, in which neither a long cell nor a user who is asked has answered."""
 
 
 class InstallError(Exception):
@@ -53,12 +55,14 @@ def command() -> list[str]:
 def configuration(client: ClientName, words: list[str]) -> str:
     """Return the entry for a client's configuration file.
 
-    Codex asks its model before an optional server has listed its tools, so the server is required. Claude Code hides tools behind a search
+    Codex asks its model before an optional server has listed its tools, so the server is required, and gives a call up after a minute unless it is
+    given more time. Claude Code hides tools behind a search
     unless they are always loaded.
     """
     if client == "codex":
         quoted = [json.dumps(word, ensure_ascii=False) for word in words]  # TOML's basic strings have JSON's syntax
-        return f"[mcp_servers.{NAME}]\ncommand = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\nrequired = true\n"
+        start = f"command = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
+        return f"[mcp_servers.{NAME}]\n{start}required = true\ntool_timeout_sec = {_CODEX_SECONDS}\n"
     return json.dumps({"mcpServers": {NAME: _entry(words)}}, indent=2, ensure_ascii=False) + "\n"
 
 

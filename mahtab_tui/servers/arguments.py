@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import regex
 from jsonschema import Draft202012Validator, ValidationError, validators
@@ -44,7 +44,13 @@ class ArgumentChecker:
         """Steps that are left."""
         self._seconds = 0.0
         """Time that is left for patterns."""
-        ours = {"pattern": self._pattern, "patternProperties": self._pattern_properties}
+        ours = {
+            "pattern": self._pattern,
+            "patternProperties": self._pattern_properties,
+            "exclusiveMinimum": _exclusive("minimum"),
+            "exclusiveMaximum": _exclusive("maximum"),
+            "type": _type,
+        }
         theirs = {name: check for name, check in Draft202012Validator.VALIDATORS.items() if name not in _SLOW}
         self._validator = validators.create(
             Draft202012Validator.META_SCHEMA, {name: self._counted(check) for name, check in {**theirs, **ours}.items()}, type_checker=_TYPES
@@ -56,6 +62,7 @@ class ArgumentChecker:
             return
         self._left, self._seconds = _MOST_STEPS, _PATIENCE
         try:
+            schema = _without_dialects(schema)
             error = best_match(islice(self._validator(schema, registry=Registry()).iter_errors(dict(arguments)), _MOST_ERRORS))
         except (_NoCheck, UnknownType, Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
             return
@@ -90,6 +97,31 @@ class ArgumentChecker:
             raise _NoCheck from None
         finally:
             self._seconds -= time.monotonic() - began
+
+
+def _without_dialects(schema: Any) -> Any:
+    """Drop each ``$schema``, which would make the library use a validator of its own, without our limits."""
+    if isinstance(schema, Mapping):
+        return {name: _without_dialects(each) for name, each in schema.items() if name != "$schema" or not isinstance(each, str)}
+    return [_without_dialects(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _exclusive(limit: Literal["minimum", "maximum"]) -> _Check:
+    """Make the check of an exclusive limit: a number, or before draft 6 a mark at the inclusive one."""
+    exclusive = Draft202012Validator.VALIDATORS[f"exclusive{limit.title()}"]
+
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if not isinstance(value, bool):
+            yield from exclusive(validator, value, instance, schema) or ()
+        elif value and limit in schema:
+            yield from exclusive(validator, schema[limit], instance, schema) or ()
+
+    return check
+
+
+def _type(validator: Any, types: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if instance is not None or schema.get("nullable") is not True:  # OpenAPI's word for "or null"
+        yield from Draft202012Validator.VALIDATORS["type"](validator, types, instance, schema) or ()
 
 
 def _size(schema: Any) -> int:

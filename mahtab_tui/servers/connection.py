@@ -20,7 +20,7 @@ from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
 from mahtab_tui.servers.kept_logins import KeptLogins
 from mahtab_tui.servers.login import LOGIN_SECONDS, login_to
 from mahtab_tui.servers.results import error_text, parts_of
-from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of
+from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of, with_required
 from mahtab_tui.servers.state import ServerError, ServerState
 from mahtab_tui.servers.transport import Closed, PipeTransport, http_transport
 from mahtab_tui.settings.mcp_servers import McpServer
@@ -55,6 +55,8 @@ class Connection:
         self._limit: asyncio.Timeout | None = None
         """The time for the start."""
         self._listed: dict[str, types.Tool] = {}
+        self._schemas: dict[str, Mapping[str, Any]] = {}
+        """Of the tools' arguments."""
         self._restarts = 0
         """How often it was started again since it last answered a call."""
 
@@ -107,7 +109,7 @@ class Connection:
             raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
         signature = self._state.tools[wire]
         try:
-            self._checker.check(arguments, tool.input_schema)
+            self._checker.check(arguments, self._schemas[wire])
             json.dumps(arguments, ensure_ascii=False).encode()
         except ArgumentsError as error:
             raise ServerError(f"{self._state.python}.{signature.name} was not called. {error}") from None
@@ -203,7 +205,7 @@ class Connection:
     def _transport(self, closed: Closed) -> Any:
         if self._server.url is not None:
             own = any(name.lower() == "authorization" for name in self._server.headers)
-            return http_transport(self._server, None if own else login_to(self._server.url, self._logins, self._ask_to_log_in))
+            return http_transport(self._server, None if own else login_to(self._server.url, self._logins, self._ask_to_log_in), self._state.messages)
         return PipeTransport(self._server, self._folder, self._state.messages, closed)
 
     def _ask_to_log_in(self, url: str) -> None:
@@ -228,13 +230,14 @@ class Connection:
         if len(listed) > MOST_TOOLS:
             self._state.messages.add_line(f"[only the first {MOST_TOOLS:,} tools are used]")
         self._listed = dict(list(listed.items())[:MOST_TOOLS])
+        self._schemas = {wire: with_required(tool.input_schema) for wire, tool in self._listed.items()}
         tools: dict[str, ToolSignature] = {}
         names: set[str] = set()
         for wire, tool in self._listed.items():
             name = identifier(wire, names)
             names.add(name)
             read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-            tools[wire] = signature_of(wire, tool.input_schema, tool.description or tool.title or "", read_only=read_only, name=name)
+            tools[wire] = signature_of(wire, self._schemas[wire], tool.description or tool.title or "", read_only=read_only, name=name)
         self._state.change(tools)
 
     async def _heard(self, message: object) -> None:
@@ -260,6 +263,8 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"its answer does not follow the protocol ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+    if isinstance(error, MCPError) and str(error).startswith("Failed to parse"):  # the SDK's report, on many lines
+        return "its answer cannot be read"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist"
     return (str(error) or type(error).__name__).strip().rstrip(".")[:1_000]

@@ -11,6 +11,8 @@ MOST_PARAMETERS = 100
 """A tool with more takes them by ``**``."""
 LONGEST_DOC = 4_000
 _LONGEST_ABOUT = 500
+_ELSEWHERE = frozenset({"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"})
+"""Keywords that may describe more arguments than the properties do."""
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "array": "list", "null": "None"}
 _MOST_CHOICES = 20
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
@@ -72,11 +74,20 @@ def identifier(name: str, taken: Container[str] = (), *, private: str = "tool") 
     return found
 
 
+def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the properties that a schema requires and does not describe, so that they can be given."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        return schema
+    missing = [name for name in required[: MOST_PARAMETERS + 1] if isinstance(name, str) and name not in properties]
+    return {**schema, "properties": {**properties, **{name: {} for name in missing}}} if missing else schema
+
+
 def signature_of(wire: str, schema: Any, description: str, *, read_only: bool, name: str) -> ToolSignature:
     """Describe a tool. name: its Python name."""
     schema = schema if isinstance(schema, Mapping) else {}
     properties, others = schema.get("properties"), schema.get("additionalProperties")
-    closed = others is False or (isinstance(properties, Mapping) and not others)
+    closed = others is False or (isinstance(properties, Mapping) and not others and not schema.keys() & _ELSEWHERE)
     properties = properties if isinstance(properties, Mapping) else {}
     required = schema.get("required")
     required = set(map(str, required)) if isinstance(required, list) else set()

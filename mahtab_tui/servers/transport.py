@@ -11,7 +11,7 @@ import codecs
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -21,8 +21,10 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, RequestId, jsonrpc_message_adapter
+from pydantic import ValidationError
 
+from mahtab_tui.servers.messages import MendedTools, answered_by, mended
 from mahtab_tui.servers.state import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system.processes import tied
@@ -64,6 +66,8 @@ class PipeTransport:
         self._messages = messages
         self._closed = closed
         self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: dict[str, RequestId] = {}
+        """Requests without an answer, by their ids as text."""
         self._process: asyncio.subprocess.Process
         self._ends = False
         """Whether it ends because we want it to."""
@@ -84,7 +88,7 @@ class PipeTransport:
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         self._streams = (incoming, received, sent, outgoing)
         self._tasks = [asyncio.create_task(work) for work in (self._read(incoming), self._write(outgoing), self._read_errors())]
-        return received, sent
+        return MendedTools(received, self._messages.add_line), sent
 
     async def __aexit__(self, *error: object) -> None:
         self._ends = True
@@ -104,8 +108,8 @@ class PipeTransport:
         why = ""
         try:
             while line := await self._process.stdout.readline():
-                if line.strip():
-                    await incoming.send(self._parsed(line))
+                for message in self._messages_in(line) if line.strip() else ():
+                    await incoming.send(SessionMessage(message))
         except ValueError:  # the limit
             why = TOO_LONG
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
@@ -117,17 +121,30 @@ class PipeTransport:
                 self._closed.set(why)
             incoming.close()
 
-    def _parsed(self, line: bytes) -> SessionMessage | Exception:
+    def _messages_in(self, line: bytes) -> Sequence[JSONRPCMessage]:
+        """Return the message of a line; if it cannot be read, the failures of the requests that wait for it."""
         try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValueError as error:
+            message = _parsed(line)
+        except ValidationError as error:
             self._messages.add_line(f"[not a message: {line[:200].decode(errors='replace').rstrip()}]")
-            return error
+            why = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read ({error.errors()[0]['msg']})")
+            return [self._failed(each, why) for each in answered_by(line, self._waiting)]
+        if isinstance(message, JSONRPCError) and message.id is None:  # it could not read a request, and does not know which
+            return [self._failed(each, message.error) for each in list(self._waiting.values())]
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._waiting.pop(str(message.id), None)
+        return [message]
+
+    def _failed(self, request: RequestId, why: ErrorData) -> JSONRPCError:
+        del self._waiting[str(request)]
+        return JSONRPCError(jsonrpc="2.0", id=request, error=why)
 
     async def _write(self, outgoing: anyio.abc.ObjectReceiveStream[SessionMessage]) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(ConnectionError, anyio.ClosedResourceError):
             async for message in outgoing:
+                if isinstance(message.message, JSONRPCRequest):
+                    self._waiting[str(message.message.id)] = message.message.id
                 self._process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await self._process.stdin.drain()
 
@@ -163,34 +180,56 @@ class PipeTransport:
             os.killpg(self._process.pid, number)
 
 
+def _parsed(line: bytes) -> JSONRPCMessage:
+    """Return the message of a line. Raises `ValidationError`."""
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        return jsonrpc_message_adapter.validate_json(mended(line), by_name=False)
+
+
 @contextlib.asynccontextmanager
-async def http_transport(server: McpServer, login: httpx2.Auth | None) -> AsyncIterator[Streams]:
+async def http_transport(server: McpServer, login: httpx2.Auth | None, messages: ServerMessages) -> AsyncIterator[Streams]:
     """Speak with an address, as the SDK's `Transport`. login: what logs in if the server wants that."""
+    headers = {"accept-encoding": "identity", **server.headers}  # so that answers can be mended, and their size is known
     async with (
-        httpx2.AsyncClient(headers=server.headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_limit]}) as client,
-        streamable_http_client(server.url or "", http_client=client, max_sse_event_size=LONGEST) as streams,
+        httpx2.AsyncClient(headers=headers, auth=login, timeout=_HTTP_TIMEOUT, event_hooks={"response": [_mend]}) as client,
+        streamable_http_client(server.url or "", http_client=client, max_sse_event_size=LONGEST) as (received, sent),
     ):
-        yield streams  # type: ignore[misc]
+        yield MendedTools(received, messages.add_line), sent  # type: ignore[arg-type, misc]
 
 
-async def _limit(response: httpx2.Response) -> None:
-    if "text/event-stream" not in response.headers.get("content-type", ""):  # the SDK limits events
-        response.stream = _LimitedStream(response.stream)  # type: ignore[arg-type]
+async def _mend(response: httpx2.Response) -> None:
+    response.stream = _MendedStream(response)
 
 
-class _LimitedStream(httpx2.AsyncByteStream):
-    """The body of an answer, up to the limit."""
+class _MendedStream(httpx2.AsyncByteStream):
+    """The body of an answer, up to the limit; unless it is compressed, mended line by line."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, response: httpx2.Response) -> None:
+        self._stream = response.stream
+        self._in_events = "text/event-stream" in response.headers.get("content-type", "")
+        self._plain = response.headers.get("content-encoding", "identity") == "identity"
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
+        size, rest = 0, list[bytes]()
+        async for piece in self._stream:  # type: ignore[union-attr]
             size += len(piece)
-            if size > LONGEST:
+            if size > LONGEST and not self._in_events:  # the SDK limits events
                 raise httpx2.ReadError(TOO_LONG)
-            yield piece
+            cut = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+            rest.append(piece[:cut])
+            if cut or size > LONGEST:
+                yield self._mended(rest)
+                rest = []
+                if self._in_events:
+                    size = 0
+            rest.append(piece[cut:])
+        yield self._mended(rest)
+
+    def _mended(self, pieces: list[bytes]) -> bytes:
+        data = b"".join(pieces)
+        return mended(data) if self._plain else data
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self._stream.aclose()  # type: ignore[union-attr]

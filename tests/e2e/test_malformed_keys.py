@@ -6,7 +6,17 @@ import pytest
 
 from tests.e2e.conftest import Start
 
-MALFORMED = ("\x1b[1114112u", "\x1b[57441;1:3u", "\x1b[97;5:9u", "\x1b[;:u", "\x1b[:R", "\x1b[55296u", "\x1b[48;20;60;0;0t", "\x1b[48;0;0;0;0t")
+MALFORMED = (
+    "\x1b[1114112u",
+    "\x1b[57441;1:3u",
+    "\x1b[97;5:9u",
+    "\x1b[;:u",
+    "\x1b[:R",
+    "\x1b[55296u",
+    "\x1b[48;20;60;0;0t",
+    "\x1b[48;0;0;0;0t",
+    "\x1b[<NaN;NaN;1M",
+)
 FIVE_THOUSAND = (
     "\x1b[" * 2_500 + "A",
     "\x1b[I\x1b[O" * 833 + "\x1b[I",

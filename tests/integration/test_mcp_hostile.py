@@ -94,6 +94,64 @@ def test_a_flood_ends_the_server_and_not_the_session(open_with: Open) -> None:
     assert it.value("echo.say('again')") == "again"
 
 
+RESULT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":%s}]}}'
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (RESULT % r'"cut \ud83d off \\ud83d \ud83d\ude00"', "cut \ufffd off \\ud83d 😀"),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 300 + "]" * 300 + "}}", "cannot be read (Invalid JSON: recursion limit exceeded"),
+        ('{"jsonrpc":"2.0","id":ID,"resu', "could not answer: its answer cannot be read (Invalid JSON: control character"),
+        ("{'jsonrpc': '2.0', 'id': ID, 'result': {}}", "could not answer: its answer cannot be read (Invalid JSON: key must be a string"),
+        ('{"id":ID,"result":7}', "could not answer: its answer cannot be read (Field required)"),
+        ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"What?"}}', "could not answer: What?"),
+        ('{"level": "info"}\nA line.\n' + RESULT % '"fine"', "fine"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_ends_its_call(project: Path, line: str, answer: str) -> None:
+    all_of_them = servers(project, plain("raw", [{"name": "say", "inputSchema": TEXT}]))
+
+    def said(line: str) -> str:
+        try:
+            return str(all_of_them.call("it", "say", {"text": line}).result(60)[0]["text"])
+        except ServerError as error:
+            return str(error)
+
+    assert answer in said(line)
+    assert said(RESULT % '"goes on"') == "goes on"
+    all_of_them.close()
+
+
+ODD_SCHEMAS: dict[str, Any] = {
+    "no_type": {"properties": {"text": {"type": "string"}}, "required": ["text"]},
+    "empty": {},
+    "any_of": {"anyOf": [{"required": ["text"]}]},
+    "reference": {"$ref": "#/$defs/it", "$defs": {"it": {"type": "object"}}},
+    "nothing": None,
+    "a_text": "object",
+    "several_types": {"type": ["object", "null"]},
+}
+
+
+def test_a_tool_with_an_odd_schema_takes_what_it_is_given_and_spoils_no_other(project: Path) -> None:
+    tools: list[Any] = [{"name": name, "inputSchema": schema} for name, schema in ODD_SCHEMAS.items()]
+    odd: list[Any] = [{"name": "no_schema"}, {"name": "odd_rest", "inputSchema": TEXT, "annotations": 5, "icons": "x"}, {"name": 5}, "tool"]
+    all_of_them = servers(project, plain("show", [*tools, *odd, {"name": "good", "inputSchema": TEXT}]))
+    all_of_them.ready("it").result(60)
+    state = all_of_them.states["it"]
+    assert list(state.tools) == [*ODD_SCHEMAS, "no_schema", "odd_rest", "good"]
+    for name in state.tools:
+        assert all_of_them.call("it", name, {"text": "x"}).result(60) == [{"kind": "json", "value": {"text": "x"}}]
+        assert state.tools[name].written == ("(text: str)" if name in ("no_type", "odd_rest", "good") else "(**arguments)")
+    with pytest.raises(ServerError, match="The argument text is missing"):
+        all_of_them.call("it", "no_type", {}).result(60)
+    assert "[the description of the tool 'empty' does not follow the protocol: inputSchema.type: Field required]" in state.messages.text
+    assert "[the tool 5 was left out: inputSchema: Field required]" in state.messages.text
+    assert "[the tool number 11 was left out: it: " in state.messages.text
+    all_of_them.close()
+
+
 def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert "ToolFailed: The server echo ended during the call: it exited with code 3" in it.run("echo.die()").text
@@ -284,7 +342,7 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
         elif message["method"] == "tools/list":
             self._answer(message, result={"tools": [{"name": "say", "inputSchema": TEXT}]})
         elif message["method"] == "tools/call":
-            self._answer(message, result={"content": [{"type": "text", "text": session}]})
+            self._answer(message, result={"content": [{"type": "text", "text": f"{session}\ud83d"}]})
         else:
             self.send_response(202)
             self.end_headers()
@@ -305,11 +363,11 @@ def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project:
     with LocalServer(Forgetful) as server, answering(server):
         server.session = "first"  # type: ignore[attr-defined]
         all_of_them = servers(project, {"url": f"http://127.0.0.1:{server.server_port}/mcp"})
-        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "first"}]
+        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "first\ufffd"}]
         server.session = "second"  # type: ignore[attr-defined]
         with pytest.raises(ServerError, match="could not answer"):
             all_of_them.call("it", "say", {"text": ""}).result(60)
-        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "second"}]
+        assert all_of_them.call("it", "say", {"text": ""}).result(60) == [{"kind": "text", "text": "second\ufffd"}]
         all_of_them.close()
 
 
@@ -320,7 +378,6 @@ def test_a_session_that_a_server_over_http_has_forgotten_is_begun_again(project:
         ({"command": "sleep", "args": ["100"], "cwd": "missing"}, "missing does not exist"),
         ({"url": "http://127.0.0.1:9/mcp"}, "All connection attempts failed"),
         ({"command": "x", "env": {"A": "${NOT_THERE}"}}, "The variable NOT_THERE is not set in the environment."),
-        (plain("", [{"name": "no schema"}]), "its answer does not follow the protocol"),
     ],
 )
 def test_what_cannot_be_started_is_one_sentence(project: Path, definition: dict[str, Any], sentence: str) -> None:

@@ -66,6 +66,20 @@ def test_arguments_are_checked_before_they_are_sent(open_with: Open) -> None:
     assert it.run("echo.add(2, from_='here')").text == "{'result': 3}\n"
 
 
+DEFAULTS = {"limit": 20_000, "ratio": 0.25, "order": "newest first", "all": True}
+
+
+def test_only_arguments_that_are_given_are_sent(open_with: Open) -> None:
+    properties = {name: {"default": default} for name, default in DEFAULTS.items()}
+    echo = {"name": "show", "inputSchema": {"type": "object", "properties": properties}, "annotations": {"readOnlyHint": True}}
+    it = open_with(echo=plain("show", [echo]))
+    assert it.value("echo.show()") == "{}"
+    assert it.value("echo.show(all=True, ratio=0.25)") == "{'ratio': 0.25, 'all': True}"
+    explained = it.session.kernel.explain("echo.show(", 10)
+    assert explained is not None
+    assert "order: object = 'newest first'," in explained.signature
+
+
 def test_an_error_of_a_tool_is_an_exception_with_its_text(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.run("try:\n    echo.fail()\nexcept ToolFailed as error:\n    text = str(error)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_a_service_that_stays_busy_has_failed(service: Service, protocol: Protoc
 
 def test_a_service_that_asks_for_an_hour_has_failed_at_once(service: Service) -> None:
     answer = ask(service, OPENAI, refusing(429, "Later.", kind="x", headers={"retry-after": "3600"}))
-    assert answer.failure == "The service's limit is reached: Later."
+    assert answer.failure == "The service's limit is reached: Later. It asks to wait for 60 minutes."
     assert len(service.asked) == 1
 
 
@@ -116,13 +117,28 @@ def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(servi
 
 @pytest.mark.parametrize(
     ("error", "failure"),
-    [("", "The service ended the answer with an error."), ('"error": {"code": 502, "message": "Gone"}, ', "The service failed: Gone.")],
+    [
+        ("", "The service ended the answer with an error."),
+        ('"error": {"code": 502, "message": "Gone"}, ', "The service failed: Gone."),
+        ('"error": {"code": "server_error", "message": "Gone"}, ', "The service failed: Gone."),
+        (
+            '"error": {"code": 429, "message": "Provider returned error", "metadata": {"raw": "{\\"error\\": {\\"message\\": \\"Too many\\"}}"}}, ',
+            "The service's limit is reached: Too many.",
+        ),
+    ],
 )
 def test_openrouter_tells_an_error_beside_an_empty_choice(service: Service, error: str, failure: str) -> None:
     choice = '"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
     event = f'data: {{"id": "1", "created": 1, "model": "m", {error}{choice}}}\n\n'.encode()
     answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
     assert (answer.text, answer.failure) == ("Half", failure)
+
+
+def test_openrouter_tells_an_error_of_a_choice(service: Service) -> None:
+    choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 503, "message": "Gone"}}
+    event = f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
+    answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), event]))
+    assert (answer.text, answer.failure) == ("Half", "The service is not available: Gone.")
 
 
 @pytest.mark.parametrize("drop", [True, False])

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
 
+from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.model_calls import read_answer
+from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import model_name, priced_as, room_of, worst_cost
+from tests.agents import Desk
 from tests.integration.asking import PATIENCE, ask
-from tests.services import OLLAMA, OPENAI, OPENROUTER, Protocol, Reply, Service, refusing
+from tests.services import ANTHROPIC, OLLAMA, OPENAI, OPENROUTER, PROTOCOLS, Protocol, Reply, Service, _delta, _event, _line, refusing
 
 
 def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: Protocol) -> None:
@@ -51,8 +55,50 @@ def test_what_was_used_and_what_it_cost_is_told(service: Service, protocol: Prot
     assert not usage.estimated
 
 
+def test_what_anthropic_counts_from_the_beginning_is_counted_once(service: Service) -> None:
+    (_, counts, _) = ANTHROPIC.end
+    usage = ask(service, ANTHROPIC, ANTHROPIC.sending([ANTHROPIC.words("Hello"), counts, counts, *ANTHROPIC.end])).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (1000, 100, 400)
+
+
+THOUGHTS = {
+    "anthropic": _event("content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": "Let me "}),
+    "openai": _delta("gpt-4o", reasoning_content="Let me "),
+    "openrouter": _delta("m", reasoning="Let me "),
+    "ollama": _line(message={"role": "assistant", "content": "", "thinking": "Let me "}, done=False),
+}
+
+
+def test_what_a_model_thinks_is_shown_and_not_told_again(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+    thought = next(piece for name, piece in THOUGHTS.items() if PROTOCOLS[name] is protocol)
+    answer = [thought, thought, protocol.words("```python\n1 + 1\n```"), *protocol.end]
+    service.replies = [protocol.sending(answer), protocol.reply("Two.")]
+    desk = Desk(tmp_path)
+    agent = create_repl_agent(desk.host, get_llm(protocol.spec))
+    try:
+        assert agent.ask_sync("How many?") == "Two."
+    finally:
+        desk.session.close()
+    shown = [(record.tag, record.text) for record in desk.records if record.tag in (tags.ASSISTANT_THOUGHT, tags.ASSISTANT_THOUGHT_STREAM)]
+    pieces = (tags.ASSISTANT_THOUGHT_STREAM, "Let me ")
+    assert shown == [pieces, pieces, (tags.ASSISTANT_THOUGHT, "Let me Let me ")]
+    assert len(service.asked) == 2
+    assert "Let me" not in str(service.asked[1]["messages"])
+
+
 def test_an_answer_at_the_limit_of_tokens_was_cut(service: Service, protocol: Protocol) -> None:
     assert ask(service, protocol, protocol.sending([protocol.words("It is"), *protocol.cut])).cut
+
+
+def test_that_an_answer_was_cut_is_said(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+    service.replies = [protocol.sending([protocol.words("It is"), *protocol.cut])]
+    desk = Desk(tmp_path)
+    try:
+        assert create_repl_agent(desk.host, get_llm(protocol.spec)).ask_sync("What?") == "It is"
+    finally:
+        desk.session.close()
+    assert desk.notices("warning") == ["The answer was cut off: it reached the model's token limit."]
 
 
 def test_many_threads_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:

@@ -128,6 +128,7 @@ def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_onc
     (section,) = tomllib.loads(install("codex", project).read_text())["mcp_servers"].values()
     assert Path(section["command"]).is_absolute()
     assert section["required"] is True
+    assert section["tool_timeout_sec"] >= 3600  # a minute by default
 
 
 def test_the_plug_in_is_whole(home: Path) -> None:

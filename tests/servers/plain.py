@@ -83,7 +83,11 @@ def main() -> None:
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools}})
         elif method == "tools/call":
-            if message["params"]["name"] != "sleep":
+            if behaviour == "raw":
+                print(message["params"]["arguments"]["text"].replace("ID", str(number)), flush=True)
+            elif behaviour == "show":
+                send({"id": number, "result": text(json.dumps(message["params"].get("arguments", {})))})
+            elif message["params"]["name"] != "sleep":
                 result = call(message["params"]["name"], message["params"].get("arguments", {}), tools)
                 send({"id": number, "result": result})
         elif method == "notifications/cancelled":

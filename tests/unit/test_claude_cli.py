@@ -166,7 +166,7 @@ def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules
     assert argv[argv.index("--tools") + 1] == ""
     assert argv[argv.index("--setting-sources") + 1] == "user"
     assert json.loads(argv[argv.index("--settings") + 1])["outputStyle"] == "default"
-    assert argv[argv.index("--max-turns") + 1] == "1"
+    assert argv[argv.index("--max-turns") + 1] == "3"
     assert argv[argv.index("--model") + 1] == "opus"
     assert {"--safe-mode", "--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands", "--include-partial-messages"} <= set(argv)
     assert [entry["composed"] for entry in fake.told if "prompt" in entry] == [True]
@@ -285,3 +285,76 @@ def test_a_process_outlives_the_thread_that_has_asked_first(install_claude: Inst
     asking.join()
     llm.invoke([*HELLO, AIMessage("one"), HumanMessage("more")])
     assert len(fake.starts) == 1
+
+
+PICTURE = {"type": "image", "base64": "aaaa", "mime_type": "image/jpeg"}
+SENT = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aaaa"}}
+
+
+def test_pictures_are_sent_where_they_stand(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+    fake = install_claude("answers", answers=["one", "two"])
+    llm = claude_model()
+    seen = HumanMessage([{"type": "text", "text": "Look: "}, PICTURE])
+    llm.invoke([HELLO[0], seen])
+    llm.invoke([HELLO[0], seen, AIMessage("one"), HumanMessage("more")])
+    llm.invoke([HELLO[0], seen, AIMessage("other"), HumanMessage("more")])
+    assert [entry["blocks"] for entry in fake.told if "blocks" in entry] == [
+        [{"type": "text", "text": "Look: "}, SENT],
+        [
+            {"type": "text", "text": "<conversation><human>Look: "},
+            SENT,
+            {"type": "text", "text": "</human><assistant>other</assistant></conversation>\n\nmore"},
+        ],
+    ]
+    assert fake.prompts[1] == "more"
+
+
+def test_the_window_is_that_of_the_model_that_answers(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+    used = {"claude-haiku": {"contextWindow": 200_000}, "claude-big[1m]": {"contextWindow": 1_000_000}}
+    message = {"model": "claude-big", "content": [{"type": "text", "text": "x"}]}
+    install_claude("events", turns=[[{"type": "assistant", "message": message}, {"type": "result", "result": "x", "modelUsage": used}]])
+    llm = claude_model()
+    assert llm.window == 200_000
+    llm.invoke(HELLO)
+    assert llm.window == 1_000_000
+
+
+def test_thoughts_come_beside_the_words(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+    install_claude("recording", recording="thinking")
+    thoughts = [chunk.additional_kwargs.get("reasoning_content", "") for chunk in claude_model().stream(HELLO)]
+    recorded = [json.loads(line).get("event", {}).get("delta", {}).get("thinking", "") for line in (RECORDINGS / "thinking.jsonl").open()]
+    assert "".join(thoughts) == "".join(recorded) != ""
+
+
+def test_a_line_that_is_nested_too_deeply_is_passed_over(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+    result = {"type": "result", "result": "x"}
+    message = {"model": "m", "content": [{"type": "text", "text": "still here"}]}
+    install_claude("events", turns=[["[" * 200_000, {"type": "assistant", "message": message}, result]])
+    assert claude_model(timeout=60).invoke(HELLO).text == "still here"
+
+
+def test_a_tool_that_the_model_has_invented_does_not_end_its_answer(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+    install_claude("recording", recording="tool")
+    assert claude_model().invoke(HELLO).text == "Hello from the fake server.\n\nHello from the fake server."
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "sentence"),
+    [
+        (402, "Pay.", "The account cannot pay for the answer: Pay."),
+        (429, "Rate limited (not your usage limit)", "The service's limit is reached: Rate limited (not your usage limit)"),
+        (502, "Bad gateway.", "The service failed: Bad gateway. Ask again in a moment."),
+        (503, "Busy.", "The service is not available: Busy. Ask again in a moment."),
+    ],
+)
+def test_the_status_of_an_error_becomes_words(install_claude: InstallClaude, claude_model: MakeClaude, status: int, said: str, sentence: str) -> None:
+    retry = {"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 4, "error_status": status, "error": "unknown"}
+    limited = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}
+    failed = {"type": "result", "is_error": True, "api_error_status": status, "result": said}
+    install_claude("events", turns=[[retry, limited, failed]])
+    notices: list[str] = []
+    with pytest.raises(ModelError) as raised:
+        claude_model(on_notice=lambda level, text: notices.append(text)).invoke(HELLO)
+    assert str(raised.value) == sentence
+    first = sentence.partition(":")[0] if status != 402 else "The connection failed"
+    assert notices == [f"{first}; trying again (1 of 4) in 0 s."]

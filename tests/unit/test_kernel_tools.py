@@ -132,6 +132,7 @@ def test_claude_sessions_are_read_and_broken_lines_passed_over(project: Path, ho
     lines = [
         "{broken",
         "[]",
+        "[" * 200_000,
         json.dumps({"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}),
         json.dumps({"type": "assistant"}),
     ]

@@ -24,6 +24,12 @@ MALFORMED = (
     "\x1b[;;1114112u",
     "\x1b[1;;9999999999R",
     "\x1b[55296u",
+    "\x1b[<NaN;NaN;1M",
+    "\x1b[<0;undefined;null;m",
+    "\x1b[<0;1.5;-Infinity;1e5M",
+    "\x1b[NaN;NaNR",
+    "\x1b[48;NaN;NaN;NaN;NaNt",
+    "\x1b[?undefinedu",
 )
 PIECES = [
     *"0123456789;;;:::<?$-MmuRtyABCHPS~IO \r\\",
@@ -38,6 +44,7 @@ PIECES = [
     "\x1b]5",
     "\x1bP",
     "\x07",
+    "\x1b[<NaN",
 ]
 
 
@@ -57,6 +64,12 @@ def keys(*reads: str) -> list[str]:
 @pytest.mark.parametrize("sequence", MALFORMED)
 def test_a_malformed_sequence_is_dropped_and_the_next_key_counts(sequence: str) -> None:
     assert keys(f"{sequence}a\x1b[A") == ["a", "up"]
+
+
+def test_a_malformed_report_of_the_mouse_may_come_in_any_pieces() -> None:
+    sequence = "\x1b[<NaN;1.5;undefinedM"
+    for place in range(3, len(sequence)):
+        assert keys(sequence[:place], sequence[place:] + "a") == ["a"]
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4))

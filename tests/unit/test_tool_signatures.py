@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.worker.servers import objects
 from mahtab_tui.servers.arguments import ArgumentChecker, ArgumentsError
-from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of
+from mahtab_tui.servers.signatures import ToolSignature, identifier, signature_of, with_required
 
 check = ArgumentChecker().check
 
@@ -103,6 +103,8 @@ def test_a_pattern_that_takes_for_ever_is_left_to_the_server() -> None:
         with suppress(ArgumentsError):
             check({"a": "ab" + "a" * 5_000 + "!"}, {"properties": {"a": {"pattern": pattern}}})
     check({"a": "x" * 3_000}, {"properties": {"a": {"pattern": "(x+x+)+y"}}})
+    inner = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(x+x+)+y"}
+    check({"a": "x" * 3_000}, {"properties": {"a": inner}})
     check({"x" * 3_000: 1}, {"patternProperties": {"(x+x+)+y": {"type": "string"}}})
 
 
@@ -133,3 +135,28 @@ def test_the_argument_that_is_wrong_is_named(arguments: dict[str, Any], sentence
     with pytest.raises(ArgumentsError) as raised:
         check(arguments, schema)
     assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ({"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}, 0.5),
+        ({"exclusiveMinimum": 0}, 1),
+        ({"type": "string", "nullable": True}, None),
+    ],
+)
+def test_schemas_of_other_drafts_are_understood(schema: dict[str, Any], arguments: object) -> None:
+    check({"a": arguments}, {"properties": {"a": schema}})
+    with pytest.raises(ArgumentsError):
+        check({"a": 0}, {"properties": {"a": schema}})
+
+
+def test_what_is_required_without_a_description_can_be_given() -> None:
+    schema = with_required({"properties": {"a": {}}, "required": ["b"], "additionalProperties": False})
+    assert described(schema).written == "(b: object, *, a: object = ...)"
+    check({"b": 1}, schema)
+
+
+@pytest.mark.parametrize("word", ["anyOf", "patternProperties", "$ref"])
+def test_arguments_that_a_schema_describes_elsewhere_can_be_given(word: str) -> None:
+    assert described({"properties": {"a": {}}, word: {}}).written == "(*, a: object = ..., **arguments)"

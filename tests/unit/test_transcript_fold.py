@@ -43,6 +43,31 @@ def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
     assert transcript.running == {}
 
 
+def thought(text: str, tag: str = tags.ASSISTANT_THOUGHT_STREAM) -> Record:
+    return record(tag, text, turn=1, step=0, party="claude")
+
+
+def test_what_the_model_thinks_stands_before_its_answer_and_collapses_at_its_end() -> None:
+    transcript = folded(thought("Let "), thought("me see."), token("So."))
+    first, second = (entry for entry in transcript.entries if isinstance(entry, Words))
+    assert (first.thought, first.source, first.collapsed) == (True, "Let me see.", False)
+    assert (second.thought, second.source) == (False, "So.")
+    transcript.fold([thought("Let me see.", tags.ASSISTANT_THOUGHT), answer("So it is.")])
+    assert (first.source, first.collapsed, first.hidden) == ("Let me see.", True, False)
+    assert second.source == "So it is."
+
+
+def test_a_resumed_session_shows_what_the_model_thought() -> None:
+    transcript = folded(thought("```python\nboom()\n```", tags.ASSISTANT_THOUGHT), answer("So."))
+    assert [(type(entry), entry.thought) for entry in transcript.entries if isinstance(entry, Words)] == [(Words, True), (Words, False)]
+    assert not any(isinstance(entry, Cell) for entry in transcript.entries)
+
+
+def test_a_thought_of_an_answer_that_starts_again_is_hidden() -> None:
+    transcript = folded(thought("Let"), token("So"), record(tags.ASSISTANT_CHAT_STREAM, turn=1, step=0, party="claude", fresh=True), thought("Once"))
+    assert [entry.hidden for entry in transcript.entries if isinstance(entry, Words)] == [True, True, False]
+
+
 def test_a_resumed_cell_gets_its_output_from_the_whole_record() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "x", cell=1, party="you", at=NOW - 60),

@@ -14,7 +14,7 @@ from mahtab_tui.bus.records.chat import *
 from mahtab_tui.bus.records.search import *
 from mahtab_tui.bus.records.session import *
 
-Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | SearchChatStream
+Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | AssistantThoughtStream | SearchChatStream
 """A piece of a text that comes bit by bit: `stream` identifies the text."""
 
 

@@ -79,6 +79,27 @@ class AssistantChatStream(Record, tag=tags.ASSISTANT_CHAT_STREAM, in_store=False
         return self.tag, self.turn, self.step, self.party, self.kind, self.block, self.fresh
 
 
+class AssistantThought(Record, tag=tags.ASSISTANT_THOUGHT):
+    """What the model thought before an answer, as its service tells apart from the answer. Models are not told of it. Text: all of it."""
+
+    turn: int | None = None
+    step: int | None = None
+    party: Word | None = None
+
+
+class AssistantThoughtStream(Record, tag=tags.ASSISTANT_THOUGHT_STREAM, in_store=False):
+    """A piece of such a thought to draw."""
+
+    turn: int | None = None
+    step: int | None = None
+    party: Word | None = None
+
+    @property
+    def stream(self) -> tuple[object, ...]:
+        """The same for all pieces that make one text."""
+        return self.tag, self.turn, self.step, self.party
+
+
 class AssistantTool(Record, tag=tags.ASSISTANT_TOOL, in_prompt=True):
     """A tool call of the model. Text: the result, or why there is none."""
 

@@ -42,7 +42,7 @@ def _described(path: str) -> dict[str, Any]:
 def _entry(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return entry if isinstance(entry, dict) else None
 

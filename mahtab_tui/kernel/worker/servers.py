@@ -38,6 +38,16 @@ class Picture(bytes):
         return f"<picture {self.mime}, {len(self):,} bytes>"
 
 
+class NotGiven:
+    """Stands for an argument that is left to the server. It shows the server's default."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
 class Server:
     """An MCP server. Its tools are its methods: dir() lists them, help(server.tool) describes one, server["tool"] finds one by its own name.
 
@@ -168,24 +178,20 @@ def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
     """Make the function of a tool, as the host has described it."""
     parameters = tool["parameters"]
     wires = {each["name"]: each["wire"] for each in parameters}
-    defaults = {each["name"]: ... if each["default"] is None else each["default"] for each in parameters if not each["required"]}
 
     def call(given: dict[str, Any], others: dict[str, Any]) -> Any:
-        named = {wires[name]: value for name, value in given.items() if name not in defaults or value is not defaults[name]}
+        named = {wires[name]: value for name, value in given.items() if type(value) is not NotGiven}
         return server._call(tool["wire"], {**named, **others})
 
     required = [f"{each['name']}: {each['annotation']}" for each in parameters if each["required"]]
-    optional = [
-        f"{each['name']}: {each['annotation']} = {'...' if each['default'] is None else repr(each['default'])}"
-        for each in parameters
-        if not each["required"]
-    ]
+    optional = [f"{each['name']}: {each['annotation']} = __not_given__[{each['name']!r}]" for each in parameters if not each["required"]]
     written = [*required, *(["*", *optional] if optional else []), *(["**__others__"] if tool["open"] else [])]
     given = ", ".join(f"{each['name']!r}: {each['name']}" for each in parameters)
     source = f"def {tool['name']}({', '.join(written)}) -> object:\n    return __call__({{{given}}}, {'__others__' if tool['open'] else '{}'})"
     # A file name in our folder, so that tracebacks hide it.
     code = compile(source, f"{HERE}/servers/{tool['name']}", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
-    made: dict[str, Any] = {"__call__": call, "__name__": __name__, "__builtins__": builtins}
+    not_given = {each["name"]: NotGiven("…" if each["default"] is None else repr(each["default"])) for each in parameters}
+    made: dict[str, Any] = {"__call__": call, "__not_given__": not_given, "__name__": __name__, "__builtins__": builtins}
     exec(code, made)
     function: Callable[..., Any] = made[tool["name"]]
     function.__doc__ = tool["doc"]

@@ -24,10 +24,13 @@ LARGEST = 10_000
 
 _SEQUENCE = re.compile(
     r"(?P<focus>(?:\x1b\[[IO])+(?=\x1b\[[IO]))"
+    r"|(?P<mouse>\x1b\[<[-+.;\w]{0,32}?)(?:(?P<button>[Mm])|\Z)"  # also with numbers that are none
+    r"|(?P<no_numbers>\x1b\[[=>?]?(?:[-+.:;\d]*(?:NaN|Infinity|null|undefined))+[-+.:;\d]*[@-~])"
     r"|(?P<control>\x1b\[[0-?]*[ -/]*)(?P<final>[@-~])?"  # CSI
     r"|(?P<string>\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*)(?:(?P<end>\x1b\\|[\x07\x9c])|\x1b\Z)?"  # OSC, DCS, SOS, PM, APC
     r"|(?P<escape>\x1b)\Z"
 )
+_MOUSE = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty[")
 """The last characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
@@ -84,6 +87,13 @@ class KeySequences:
             goes_on = last and found.end() == len(text)
             if found["focus"]:
                 return ""  # of several reports only the last counts
+            if found["button"]:
+                return found[0] if _MOUSE.fullmatch(found[0]) else ""
+            if found["mouse"]:
+                self._held = found[0] if last else ""
+                return ""
+            if found["no_numbers"]:
+                return ""
             if found["escape"] and last:  # the key, or the beginning of a sequence
                 self._held = found[0]
                 return ""

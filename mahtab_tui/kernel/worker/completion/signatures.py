@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..own import comes_from
+from ..servers import NotGiven
 from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, module_of, name_of, own_dict, unwrapped
 from ..stdlib import late_import
 from ..summary import one_line, type_name
@@ -185,6 +186,8 @@ def generic(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 def _shown(default: Any) -> str:
     if type(default) in _PLAIN:
         return one_line(repr(default), 40)
+    if type(default) is NotGiven:
+        return one_line(default.shown, 40)
     if type(default) in _CONTAINERS and not default:
         return repr(default)
     return one_line(default.__name__) if type(default) is type else "…"

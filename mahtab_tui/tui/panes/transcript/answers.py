@@ -7,13 +7,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.left_out import answer_entry, code_entry
-from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn
+from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn, AssistantThought, AssistantThoughtStream
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.parser import AnswerPart
 
-_OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval
+_Thought = AssistantThought | AssistantThoughtStream
+_OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval | _Thought
 """Records of one answer of the model."""
 _Step = tuple[int | None, int | None]
 """Identifies one answer by turn and step."""
@@ -26,12 +27,15 @@ class AnswerEntries:
         self._append = append
         self._touch = touch
         self._pieces: dict[_Step, list[Words | Cell]] = {}
+        self._thoughts: dict[_Step, Words] = {}
+        """What the model thought before an answer."""
         self.marked: set[int | None] = set()
         """Turns whose entries already say that the answer was stopped."""
 
     def begin(self) -> None:
         """Begin a new question: earlier answers are complete, and a resumed session may reuse their numbers."""
         self._pieces.clear()
+        self._thoughts.clear()
         self.marked.clear()
 
     def token(self, record: AssistantChatStream) -> None:
@@ -41,6 +45,8 @@ class AnswerEntries:
             for piece in pieces:
                 self._hide(piece)
             pieces.clear()
+            if (thought := self._thoughts.pop(_step(record), None)) is not None:
+                self._hide(thought)
             return
         last = pieces[-1] if pieces else None
         if record.kind == "code":
@@ -52,6 +58,27 @@ class AnswerEntries:
             self._grow(last, record.text)
         elif record.text.strip():
             self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)))
+
+    def thought_piece(self, record: AssistantThoughtStream) -> None:
+        """Add a piece of what the model thinks."""
+        entry = self._thoughts.get(_step(record))
+        if entry is None:
+            if record.text.strip():
+                self._thoughts[_step(record)] = entry = Words(party=_party(record), source=record.text, thought=True)
+                self._append(entry)
+        else:
+            self._grow(entry, record.text)
+
+    def thought(self, record: AssistantThought) -> None:
+        """Show what the model thought as a whole, collapsed: the answer follows."""
+        entry = self._thoughts.get(_step(record))
+        if entry is None:
+            self._thoughts[_step(record)] = entry = Words(party=_party(record), source=record.text, thought=True, collapsed=True)
+            self._append(entry)
+        else:
+            entry.collapsed = True
+            self._replace(entry, record.text)
+            self._touch(entry)
 
     def answer(self, record: AssistantChat) -> None:
         """Correct the streamed entries by the whole answer, or create them if nothing was streamed."""

@@ -55,6 +55,8 @@ class Words(Entry):
     source: str = ""
     revision: int = 0
     """Increases when `source` is replaced, rather than extended."""
+    thought: bool = False
+    """Whether the model thinks them, beside its answer."""
     named: bool = True
     """Whether the party's name is in front: only for the first words of a step."""
     mark: str = ""

@@ -59,6 +59,8 @@ class Transcript:
             records.UserAttachment: self._attachment,
             records.AssistantChatStream: self._answers.token,
             records.AssistantChat: self._answers.answer,
+            records.AssistantThoughtStream: self._answers.thought_piece,
+            records.AssistantThought: self._answers.thought,
             records.AssistantTool: self._tool,
             records.Skill: self._skill,
             records.Approval: self._approval,

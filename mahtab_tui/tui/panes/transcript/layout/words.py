@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.panes.transcript.entries import NotebookWords, Words
 from mahtab_tui.tui.rows.figures import FigureMarks
@@ -15,8 +17,8 @@ class WordsRows(list[Row]):
         super().__init__()
         self._words = words
         self._width = width
-        self._palette = palette
-        self._markdown = Markdown(palette)
+        self._palette = replace(palette, text=palette.muted) if words.thought else palette
+        self._markdown = Markdown(self._palette)
         self._bar = palette.hairline if isinstance(words, NotebookWords) else palette.model
         self._revision = -1
         self._settled = 0
@@ -54,4 +56,5 @@ class WordsRows(list[Row]):
     def _name(self) -> list[Span]:
         if not self._words.named:
             return []
-        return [(plain(self._words.party).capitalize(), self._palette.model + BOLD), ("  ", self._palette.text)]
+        name = [(plain(self._words.party).capitalize(), self._palette.model + BOLD)]
+        return [*name, (" thinks", self._palette.muted), ("  ", self._palette.text)] if self._words.thought else [*name, ("  ", self._palette.text)]
