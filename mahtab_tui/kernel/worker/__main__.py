@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import toolbox
-from .awaiting import EventLoop
+from .awaiting import EventLoop, NeverAwaited
 from .calls import HostCalls
 from .console import Console
 from .control import Channel, Control, python_version, reply_to, working_directory
@@ -91,8 +91,10 @@ class Worker:
         for replacement in Console(self._calls.call).replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
-        self._surroundings = ProcessSurroundings(main, self._interrupts)
+        self._surroundings = ProcessSurroundings(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(main.__dict__, self._surroundings, self._interrupts, self._loop)
+        self._executor.never_awaited = NeverAwaited()
+        self._executor.never_awaited.install()
         self._control = Control(
             self._channel,
             main.__dict__,
@@ -113,7 +115,7 @@ class Worker:
                 "stored": self._stored,
                 "end": self._end,
             },
-            active=lambda: bool(self._open) or self._loop.exists,
+            active=lambda: bool(self._open) or self._loop.used,
             flush=self._surroundings.flush,
             repair=self._surroundings.repair_builtins,
             ended=self._ended,

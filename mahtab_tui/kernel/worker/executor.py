@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from .awaiting import EventLoop
+from .awaiting import EventLoop, NeverAwaited
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .compiling import CO_COROUTINE, FUTURES, compile_parts, remember
 from .console import Leave
@@ -96,6 +96,7 @@ class Executor:
         self.origins: Origins | None = None
         self.limits: LimitedCode | None = None
         """Holds limited cells to what they may do; None until the first one."""
+        self.never_awaited: NeverAwaited | None = None
         self._past = CellHistory()
         magics.install(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -123,7 +124,7 @@ class Executor:
         if origins is not None:
             origins.begin(cell)
         try:
-            with self._interrupts.allowed(cell):
+            with self._loop.current(), self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited, limited)
                 if "matplotlib.pyplot" in sys.modules:
                     late_import(f"{__package__}.showing.plots").show_all()
@@ -169,10 +170,9 @@ class Executor:
         return self.limits.running(cell, (compiled.body, compiled.last)) if limited else self.limits.paused()
 
     def _evaluate_and_show(self, cell: int, compiled: Compiled, pieces: list[Piece], output: LimitedOutput | None) -> None:
-        self._evaluate(compiled.body)
+        value = self._evaluate(compiled)
         if compiled.last is None:
             return
-        value = self._evaluate(compiled.last)
         if sys.displayhook is not sys.__displayhook__:
             sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
             return
@@ -193,9 +193,22 @@ class Executor:
             raise NotCompiledError from error
         return Compiled(tree, body, last)
 
-    def _evaluate(self, code: CodeType) -> Any:
-        result = eval(code, self.namespace)
-        return self._loop.run(result) if code.co_flags & CO_COROUTINE else result
+    def _evaluate(self, compiled: Compiled) -> Any:
+        """Run the statements, and return the last expression's value. What follows an `await` of theirs runs in its task."""
+        if compiled.body.co_flags & CO_COROUTINE:
+            return self._loop.run(self._evaluate_in_task(compiled))
+        eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return self._loop.run(value) if compiled.last.co_flags & CO_COROUTINE else value
+
+    async def _evaluate_in_task(self, compiled: Compiled) -> Any:
+        await eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
         """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_` and `Out`, as the interactive interpreters do."""
@@ -223,6 +236,8 @@ class Executor:
             return "ok", None
         if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             return "error", syntax_error(error.__cause__)
+        if self.never_awaited is not None:
+            self.never_awaited.report(error.__traceback__, self.namespace)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         described = describe_safely(error)
         if isinstance(error, KeyboardInterrupt):

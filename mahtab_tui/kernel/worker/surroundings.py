@@ -36,8 +36,10 @@ class Stage(NamedTuple):
 class ProcessSurroundings:
     """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names are in builtins."""
 
-    def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
+    def __init__(self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]) -> None:
+        """on_asyncio: called when code of a cell imports asyncio for the first time."""
         self._main = main
+        self._on_asyncio = on_asyncio
         self._interrupts = interrupts
         self._pid = os.getpid()
         self._c_library = ctypes.CDLL(None)
@@ -153,6 +155,9 @@ class ProcessSurroundings:
             late_import(f"{__package__}.showing.plots").choose_backend()
         elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
+        elif event == "import" and args[0].partition(".")[0] == "asyncio" and self._interrupts.running:
+            if "asyncio" not in sys.modules and is_ours("asyncio"):
+                self._on_asyncio()
         elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
             loaded_pdb()
 
