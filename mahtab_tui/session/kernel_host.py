@@ -73,6 +73,7 @@ class SessionKernelHost:
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
                 since=self._cells.going_on_since if info.state is KernelState.BUSY else None,
                 place=info.place or None,
+                address=info.address or None,
                 next_try=info.next_try or None,
             ),
         )
