@@ -165,7 +165,7 @@ class SessionKernelHost:
     def _input(self, prompt: str, password: bool) -> str | None:
         """Ask the user for a line; None for the end of input."""
         if not self.reads_input:
-            raise RuntimeError("input() has nobody to ask: this session has no screen.")
+            return None
         request = self.inputs.new_id()
         asked = Input(prompt, request=request, cell=self._cells.last, password=password, state="waiting")
         emit(self._log, asked)

@@ -186,7 +186,7 @@ async def test_cells_of_parallel_calls_run_one_after_the_other() -> None:
 
 async def test_input_has_nobody_to_ask() -> None:
     async with agent() as a:
-        assert "RuntimeError" in await a.eval("input('name? ')")
+        assert "EOFError" in await a.eval("input('name? ')")
 
 
 @pytest.mark.parametrize("value", ["Picture()", "[Picture()][0]"])
