@@ -27,6 +27,7 @@ from .console import Console
 from .control import Channel, Control, python_version, reply_to, working_directory
 from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
+from .habits import magics
 from .host import Host
 from .interrupts import Interrupts
 from .stdlib import late_import
@@ -200,7 +201,7 @@ class Worker:
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
-        self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
+        magics.Reloading.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
 
     def _limit_undo(self, frame: Frame) -> None:
         """How much can be undone: steps and megabytes."""

@@ -21,7 +21,6 @@ from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safel
 from .variables import NamespaceWatch, merged
 
 if TYPE_CHECKING:
-    from .habits.reloading import Reloader
     from .limited import LimitedCode
     from .origins import Origins
     from .undo.steps import UndoHistory
@@ -86,8 +85,6 @@ class Executor:
         self.watch = NamespaceWatch(namespace)
         self.depth = 0
         """Cells that run now, one inside the other."""
-        self.reloader: Reloader | None = None
-        """Loads changed modules of the project anew before each cell."""
         self.undo: UndoHistory | None = None
         """Keeps the state before each cell."""
         self._surroundings = surroundings
@@ -141,8 +138,8 @@ class Executor:
             if origins is not None:
                 origins.end()
             self._surroundings.leave(stage, nested=self.depth > 1)
-            if self.reloader is not None:
-                self.reloader.note()
+            if magics.Reloading.reloader is not None:
+                magics.Reloading.reloader.note()
             changes = self._end()
             cell_ended()
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
@@ -151,8 +148,9 @@ class Executor:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
-        if self.reloader is not None and self.depth == 1:
-            self.reloader.reload(self.namespace)
+        reloader = magics.Reloading.reloader
+        if reloader is not None and reloader.automatic and self.depth == 1:
+            reloader.reload(self.namespace)
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         remember(source, filename)
