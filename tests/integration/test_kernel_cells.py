@@ -149,6 +149,28 @@ def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(ce
     assert cells.text("f()\nawait c") == "In [4]:1: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
 
 
+def test_spawned_processes_find_the_functions_and_classes_of_cells(cells: Cells) -> None:
+    cells.run(
+        """
+from concurrent.futures import ProcessPoolExecutor
+import multiprocessing, os, threading
+lock, base = threading.Lock(), 10
+class Boxed:
+    def __init__(self, value): self.value = base + value
+def box(value): return Boxed(value)
+def unbox(boxed): return boxed.value
+def locks(value): return lock.locked()
+def die(value): os._exit(3)"""
+    )
+    code = "with ProcessPoolExecutor(1, multiprocessing.get_context('{}')) as pool: print({})"
+    # A class goes there and comes back as itself, although one function uses what cannot be sent.
+    calls = "isinstance(pool.submit(box, 1).result(), Boxed), pool.submit(unbox, Boxed(2)).result()"
+    for method in ("spawn", "forkserver"):
+        assert cells.text(code.format(method, calls)) == "True 12\n"
+    output = cells.run(code.format("spawn", "pool.submit(die, 1).result()")).output
+    assert "Hint: a process of the pool has ended" in output
+
+
 def test_a_traceback_shows_the_cells_lines_and_none_of_our_frames(cells: Cells) -> None:
     cells.run("def half(x):\n    return x / 0")
     result = cells.run("print('before')\nhalf(3)")

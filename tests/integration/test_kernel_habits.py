@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_autoreload_reloads_what_has_changed_as_in_ipython(cells: Cells, project
 
 def test_run_runs_the_cells_of_a_notebook_in_the_namespace(cells: Cells, project: Path) -> None:
     sources = ["import asyncio\ny = x + 1", ["%pwd\n", "z = await asyncio.sleep(0, y)\n", "print('z is', z)\n", "z"], "1 / 0", "late = 1"]
-    notebook = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# not code ="}]}
+    notebook: dict[str, Any] = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# not code ="}]}
     notebook["cells"] += [{"cell_type": "code", "source": source} for source in sources]
     (project / "nb.ipynb").write_text(json.dumps(notebook))
     cells.run("x = 1")

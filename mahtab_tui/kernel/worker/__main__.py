@@ -234,6 +234,7 @@ class Worker:
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         cloudpickle = frame["cloudpickle"] or os.path.join(os.path.dirname(os.path.dirname(__file__)), "cloudpickle")
+        self._surroundings.cloudpickle = cloudpickle
         self._keep_settings = {**frame, "folder": folder, "cloudpickle": cloudpickle}, dict(self._executor.namespace)
 
     def _made_keeper(self) -> Any:
