@@ -78,7 +78,7 @@ def _for_stderr(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals: asks at the terminal, or refuses if there is none."""
+    """Answers approvals and `input()`: asks at the terminal; without one it refuses, and gives the end of the input."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -91,6 +91,25 @@ class Approver(logging.Handler):
         if isinstance(value, records.Approval) and value.state == "waiting":
             # The asking thread waits only after this record, so the answer comes from another one.
             threading.Thread(target=self._answer, args=(value,), daemon=True).start()
+        elif isinstance(value, records.Input) and value.state == "waiting":
+            threading.Thread(target=self._give_line, args=(value,), daemon=True).start()
+
+    def _give_line(self, record: records.Input) -> None:
+        self._session.answer_input(record.request, self._read_line(record) if self._terminal else None)
+
+    def _read_line(self, record: records.Input) -> str | None:
+        """Read a line from the terminal; None at the end of the input."""
+        prompt = plain(record.text)
+        if record.password:
+            from getpass import getpass
+
+            try:
+                return getpass(prompt)
+            except EOFError:
+                return None
+        print(prompt, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        return line.removesuffix("\n") if line else None
 
     def _answer(self, record: records.Approval) -> None:
         decision = self._ask(record.text) if self._terminal else self._refuse(record.text)

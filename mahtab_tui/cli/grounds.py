@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Kernel, Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.printing import fail
 from mahtab_tui.export.reading import NotebookFile
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.environments import found_environments
+from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.session.beginning import Waiting, kernel_at, process_kernel
 from mahtab_tui.session.ground import Ground
 from mahtab_tui.settings.model import Settings
@@ -28,6 +31,10 @@ class Resumed(NamedTuple):
     name: str
     past: list[Record]
     notebook: NotebookFile | None
+    kernel: str = ""
+    """The address of its kernel; empty for this machine."""
+    problem: str = ""
+    """Says why it does not run on its kernel or interpreter."""
 
 
 def new_ground(settings: Settings, project: Path) -> Ground:
@@ -47,10 +54,18 @@ def ground_without_store(settings: Settings) -> Ground:
         fail(str(error))
 
 
-def resumed_ground(settings: Settings, session: str | None, project: Path | None, notebook: NotebookFile | None) -> Resumed:
+def resumed_ground(
+    settings: Settings,
+    session: str | None,
+    project: Path | None,
+    notebook: NotebookFile | None,
+    *,
+    its_kernel: bool = True,
+) -> Resumed:
     """Continue a session: with its kernel, if it has waited. Ends the command with a sentence if it cannot go on.
 
     session: the start of its id; None for the last one, of the project or of all. notebook: the one to show; None for the session's own.
+    its_kernel: go on at the address and with the interpreter that it had.
     """
     from mahtab_tui.cli.resume import attach, resume
 
@@ -63,7 +78,36 @@ def resumed_ground(settings: Settings, session: str | None, project: Path | None
 
         notebook = notebook_of(past)
     waiting, past = attach(store, past, settings)
-    return Resumed(_ground(settings, store, waiting), name, past, notebook)
+    settings, problem = _with_kernel_of(settings, past) if its_kernel else (settings, "")
+    return Resumed(_ground(settings, store, waiting), name, past, notebook, settings.kernel or "", problem)
+
+
+def _with_kernel_of(settings: Settings, past: list[Record]) -> tuple[Settings, str]:
+    """Return settings with the address and interpreter that a session had last, and a sentence if they are gone."""
+    last = next((each for each in reversed(past) if isinstance(each, Kernel) and each.pid and each.executable), None)
+    if last is None or (last.place and not last.address):  # of a version that did not save addresses
+        return settings, ""
+    update = {"kernel": last.address} if last.address else {"kernel": None, "python": last.executable}
+    changed = settings.model_copy(update=update)
+    try:
+        if changed.kernel:
+            process_kernel(changed)  # it starts nothing
+        else:
+            find_interpreter(changed.python)
+    except KernelError as error:
+        return settings, _gone(last, settings, f" ({str(error).rstrip('.')})" if last.address else "")
+    return changed, ""
+
+
+def _gone(last: Kernel, settings: Settings, why: str) -> str:
+    now, others = settings.kernel or "", ""
+    if not now:
+        with suppress(KernelError):  # the kernel's start says why it has none
+            now = find_interpreter(settings.python)
+        others = ", ".join(each.path for each in found_environments(Path.cwd(), now)[:3])
+    had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
+    listed = f"/kernel lists others{f': {others}' * bool(others)}."
+    return one_line(f"This session's {had} is gone{why}; it goes on with {now}. {listed}")
 
 
 def _ground(settings: Settings, store: SqliteStore, waiting: Waiting | None = None) -> Ground:

@@ -126,8 +126,7 @@ def screen(
         code_dir=code_dir,
         max_usd=max_usd,
     )
-    if settings.kernel and files:
-        fail(f"{files[0].path} is on this machine, and the kernel runs on another one ({settings.kernel}). Load it in a cell, from a path there.")
+    _check_reachable(files, settings.kernel)
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_name, full_name
 
@@ -153,12 +152,16 @@ def screen(
         ground = Later.of(ground_without_store(settings))
         raise typer.Exit(open_screen(settings, ground, collector=collector, moved=moved, files=files, notebook=opened, no_trace=True).code)
     project = Path.cwd()
+    names_kernel = bool(python or kernel or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"})
     while True:  # one session after the other, as the user switches between branches
         if resume or continue_:
             from mahtab_tui.cli.grounds import resumed_ground
 
-            found = resumed_ground(settings, None if resume == LATEST else resume, project if continue_ else None, opened)
+            wanted = None if resume == LATEST else resume
+            found = resumed_ground(settings, wanted, project if continue_ else None, opened, its_kernel=not names_kernel)
             ground, name, past, opened = Later.of(found.ground), found.name, found.past, found.notebook
+            _check_reachable(files, found.kernel)
+            moved = f"{moved} {found.problem}".strip()
         else:
             ground, name, past = Later(partial(_new_ground, settings, project)), project.name or "session", []
             if settings.kernel is not None:
@@ -170,12 +173,18 @@ def screen(
                 ground.get().release()
         if not closed.next_session:
             break
-        resume, continue_, files, opened, moved = closed.next_session, False, [], None, ""
+        resume, continue_, files, opened, moved, names_kernel = closed.next_session, False, [], None, "", False
     if ground.made:
         from mahtab_tui.cli.grounds import tell_how_to_continue
 
         tell_how_to_continue(ground.get(), name, resumed=bool(resume or continue_), goes_on=closed.kernel_goes_on)
     raise typer.Exit(closed.code)
+
+
+def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
+    """End the command if files of this machine are to be loaded into a kernel elsewhere."""
+    if kernel and files:
+        fail(f"{files[0].path} is on this machine, and the kernel runs on another one ({kernel}). Load it in a cell, from a path there.")
 
 
 def _new_ground(settings: Settings, project: Path) -> Ground:

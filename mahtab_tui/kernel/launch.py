@@ -172,6 +172,10 @@ class Place(Protocol):
         """For the header; empty for this machine."""
 
     @property
+    def address(self) -> str:
+        """For ``--kernel``; empty for this machine."""
+
+    @property
     def waits(self) -> bool:
         """Whether the next `start` returns a kernel that has waited."""
 
@@ -192,7 +196,7 @@ class Place(Protocol):
 class Here:
     """This machine."""
 
-    label = ""
+    label = address = ""
     problem = ""
     waits = False
 

@@ -124,9 +124,8 @@ class ProcessKernel:
 
     def activate(self, python: str) -> None:
         executable = self._place.find(python)
-        self._processes.replace(
-            executable, "The interpreter was changed.", "The kernel runs on {executable} (Python {python}) now: its namespace is empty."
-        )
+        now = self._processes.empty("The kernel runs on {executable} (Python {python}) now")
+        self._processes.replace(executable, "The interpreter was changed.", now)
         self._python = python
 
     def change_directory(self, path: str) -> str:

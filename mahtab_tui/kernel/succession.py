@@ -113,6 +113,10 @@ class Succession:
             old.end(Status.KILLED, why)
         self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
+    def empty(self, event: str) -> str:
+        """Return the sentence about a new process. Where variables are saved, the session says which of them come back."""
+        return f"{event}{': its namespace is empty' if self._keep_place is None else ''}."
+
     def ready(self) -> WorkerProcess | None:
         """The process, once it has started; None where there is none to come."""
         with self._changed:
@@ -151,7 +155,7 @@ class Succession:
     def info(self) -> KernelInfo:
         worker = self.worker
         if worker is None:
-            return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label)
+            return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label, address=self._place.address)
         return self._info_of(worker, self.state)
 
     def close(self, *, leave: bool) -> None:
@@ -201,7 +205,7 @@ class Succession:
                     if attempt == ATTEMPTS:
                         self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
                     continue
-            self._begin("A new kernel has started: its namespace is empty.")
+            self._begin(self.empty("A new kernel has started"))
             return
 
     def _begin(self, text: str) -> None:
@@ -273,4 +277,5 @@ class Succession:
 
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
-        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, self._place.label, self._wire.next_try)
+        place = self._place
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, place.label, self._wire.next_try, place.address)

@@ -74,13 +74,15 @@ def how_it_ended(done: Evaluation, timeout: float | None) -> str:
             return f"{over}{'t' if over else 'T'}he code was interrupted. Variables are as it left them."
         case Status.KILLED:
             reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed." if over else done.result.detail
-            return f"{over}{reason} All variables are gone; a new worker is ready."
+            return f"{over}{reason} {_variables(done)}; a new worker is ready."
         case Status.DIED:
-            return (
-                f"{over and over + 'the code was interrupted. '}{done.result.detail} All variables are gone; a new worker starts with the next call."
-            )
+            return f"{over and over + 'the code was interrupted. '}{done.result.detail} {_variables(done)}; a new worker starts with the next call."
         case _:
             return f"{over}the code was interrupted, and then ended by itself." if over else ""
+
+
+def _variables(done: Evaluation) -> str:
+    return "Only saved variables come back (info lists them)" if done.restores else "All variables are gone"
 
 
 def changes_line(changes: Sequence[Change]) -> str:

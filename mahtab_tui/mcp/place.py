@@ -34,6 +34,8 @@ class Evaluation:
     """The code that ran, if the user had edited it; otherwise empty."""
     declined: str = ""
     """Why the user did not let it run; empty if it ran."""
+    restores: bool = False
+    """Whether saved variables come back if the worker has ended."""
 
 
 @dataclass(frozen=True, slots=True)

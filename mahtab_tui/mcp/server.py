@@ -59,7 +59,6 @@ def serve(python: str | None, project: Path | None, attach: AttachOptions | None
     handlers = open_handlers(settings, attach)
     from mahtab_tui.mcp.library import SkillPrompts
 
-    os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a user
     anyio.run(_serve, streams, handlers, SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project))
 
 

@@ -126,7 +126,8 @@ class SharedPlace:
             result = CellResult(int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ())
             return Evaluation(result, bool(told["timed_out"]), running=True, edited=edited)
         pictures = [base64.b64decode(data) for data in told["pictures"]]
-        return Evaluation(checked(CellResult, told["result"]), bool(told["timed_out"]), pictures=pictures, edited=edited)
+        result, restores = checked(CellResult, told["result"]), bool(told.get("restores"))
+        return Evaluation(result, bool(told["timed_out"]), pictures=pictures, edited=edited, restores=restores)
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old, new = await self._call("reset", {}, report)

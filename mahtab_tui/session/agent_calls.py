@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HEAD = 100
 """Characters of a cell's first line that other agents see."""
 
+_SAVING = 5.0
+"""Seconds to wait for the variables to be written before the interpreter changes."""
 KEPT = 1_000_000
 """Characters of a cell's output that are kept for an answer before the cell ends."""
 
@@ -135,9 +137,10 @@ class AgentCalls:
         self._ask(
             agent,
             call,
-            f"# go on with {' in '.join(str(part) for part in (python, folder) if part)}" + ("; all variables are lost" if python else ""),
+            f"# go on with {' in '.join(str(part) for part in (python, folder) if part)}" + (self._lost_variables() if python else ""),
         )
         if python is not None:
+            session.keeping.save(_SAVING)
             session.kernel.activate(str(python))
             session.cells.forget()
             session.keeping.begin()
@@ -146,6 +149,9 @@ class AgentCalls:
         info = session.kernel.info()
         session.notice(f"{agent.name} has changed the environment: {info.executable}, in {info.cwd}.")
         return asdict(info)
+
+    def _lost_variables(self) -> str:
+        return "; only saved variables come back" if self._session.keeping.restores else "; all variables are lost"
 
     def _permit(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         action = str(args["action"])
@@ -265,6 +271,7 @@ class _Run:
             "result": {**asdict(result), "status": str(result.status)},
             "timed_out": self._bounded.timed_out,
             "worker": self._worker,
+            "restores": self._session.keeping.restores,
             "pictures": [base64.b64encode(data).decode() for data in drawn],
         }
 

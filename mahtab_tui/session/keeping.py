@@ -78,10 +78,13 @@ class Keeping:
             return
         with self._lock:
             self._start(kept)
-            if self._writer.ident is None:
+            first = self._writer.ident is None
+            if first:
                 self._writer.start()
         self.show()
-        if self._pending or self._missing:
+        if not (first or self._pending or self._missing):
+            emit(self._log, Restore("The namespace is empty: no variables were saved."))
+        elif self._pending or self._missing:
             threading.Thread(target=self._restore, args=(self._pending,), name="restore", daemon=True).start()
 
     def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
@@ -221,6 +224,11 @@ class Keeping:
     def missing(self) -> frozenset[str]:
         """The names that an earlier kernel had, and that are not kept."""
         return frozenset(self._missing)
+
+    @property
+    def restores(self) -> bool:
+        """Whether the saved variables come back into a new kernel."""
+        return self._writer.ident is not None and not self._ends
 
     @property
     def behind(self) -> bool:

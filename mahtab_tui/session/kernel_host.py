@@ -73,6 +73,7 @@ class SessionKernelHost:
                 cell=self._cells.last if info.state is KernelState.BUSY else None,
                 since=self._cells.going_on_since if info.state is KernelState.BUSY else None,
                 place=info.place or None,
+                address=info.address or None,
                 next_try=info.next_try or None,
             ),
         )
@@ -164,7 +165,7 @@ class SessionKernelHost:
     def _input(self, prompt: str, password: bool) -> str | None:
         """Ask the user for a line; None for the end of input."""
         if not self.reads_input:
-            raise RuntimeError("input() has nobody to ask: this session has no screen.")
+            return None
         request = self.inputs.new_id()
         asked = Input(prompt, request=request, cell=self._cells.last, password=password, state="waiting")
         emit(self._log, asked)

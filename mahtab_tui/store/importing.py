@@ -67,7 +67,7 @@ def _written(connection: sqlite3.Connection, session: str, project: str, header:
     while step := list(itertools.islice(found, _STEP)):
         known = [record for record in step if record is not None]
         unknown += len(step) - len(known)
-        kept = [record for record in known if not isinstance(record, _TIED)]
+        kept = [_without_program(record) for record in known if not isinstance(record, _TIED)]
         first = first or next((beginning(record) for record in kept if isinstance(record, records.UserChat | records.UserReplIn)), "")
         with transaction(connection):
             connection.executemany(INSERT, [_row(session, record) for record in kept])
@@ -80,6 +80,11 @@ def _written(connection: sqlite3.Connection, session: str, project: str, header:
         if header.title:
             Digest(connection, session).rename(header.title)
     return Imported(session, header.title or first, count, unknown)
+
+
+def _without_program(record: Record) -> Record:
+    """Remove what a kernel ran on: resuming the session would start it."""
+    return record.changed(executable=None, address=None) if isinstance(record, records.Kernel) else record
 
 
 def _first(found: Iterator[Record | None], limit: int | None) -> Iterator[Record | None]:

@@ -64,7 +64,7 @@ def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(start: Sta
     pid = int(screen.wait(r"pid \d+\s").split()[1])
     wait_for(lambda: kept(home, '"word"'))
     os.kill(pid, signal.SIGKILL)
-    screen.wait("its namespace is empty")
+    screen.wait(r"A new kernel has started\.")
     screen.wait("2 variables are back")
     screen.enter("print('al' + word)")
     screen.wait("already")

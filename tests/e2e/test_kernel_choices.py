@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import venv
 from pathlib import Path
 
@@ -93,8 +94,9 @@ def test_another_interpreter_is_chosen_from_the_screen(start: Start, project: Pa
     screen.wait("Interpreter or virtual environment")
     screen.press("ctrl+u")
     screen.enter("other")
-    screen.wait("The kernel runs on (?s:.*) namespace is empty")
     screen.wait("1 variable is back")
+    assert re.search(r"The kernel runs on", screen.text)
+    assert "is empty" not in screen.text
     screen.enter("import sys; sys.prefix.endswith('other'), x")
     screen.wait(r"▌ \(True, 1\)")
     choose(screen, "interp", "Interpreter")

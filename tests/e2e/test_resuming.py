@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
+import venv
 from contextlib import closing
 from pathlib import Path
 
@@ -61,6 +63,26 @@ def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(start
     assert screen.leave() == 0
     assert len(list(store.parent.glob("sessions.db.damaged-*"))) == 3
     start("--model", "demo", "--continue").wait("number one")
+
+
+def test_a_session_comes_back_on_its_interpreter_or_says_that_it_is_gone(start: Start, project: Path) -> None:
+    for name in (".venv", "other"):
+        venv.create(project / name, symlinks=True, with_pip=False)
+    screen = start("--model", "demo", "--python", "other")
+    screen.wait("kernel .*idle")
+    screen.enter("import sys; 'on ' + sys.prefix[-5:]")
+    screen.wait("on other")
+    assert screen.leave() == 0
+    screen = start("--model", "demo", "--continue", columns=200)
+    screen.wait("kernel .*idle")
+    screen.enter("'again ' + __import__('sys').prefix[-5:]")
+    screen.wait("again other")
+    assert screen.leave() == 0
+    shutil.rmtree(project / "other")
+    screen = start("--model", "demo", "--continue", columns=200)
+    screen.wait(r"other/bin/python,(?s:.*)is gone(?s:.*)others:(?s:.{,300})\.venv")
+    screen.enter("'still ' + 'works'")
+    screen.wait("still works")
 
 
 IDLE = "kernel .*idle"

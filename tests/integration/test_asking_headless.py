@@ -37,6 +37,21 @@ def test_code_that_nobody_approves_is_told_and_not_run(
     assert not (project / "made").exists()
 
 
+def test_code_that_reads_a_line_is_at_the_end_of_the_input(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    code = "import getpass, sys\nprint(repr(sys.stdin.readline()))\nfor read in getpass.getpass, input:\n    try: read()\n    except EOFError: print('none')\nbreakpoint()"
+    answer = {"text": f"```python\n{code}\n```", "repeat": True}
+    (tmp_path / "reads.jsonl").write_text(json.dumps(answer))
+    settings = load_settings(model=f"replay:{tmp_path / 'reads.jsonl'}", approval="auto", reflection="never")
+    ask_once("Read.", settings, [], as_json=False)
+    err = capsys.readouterr().err
+    assert "''\n" in err
+    assert err.count("\nnone\n") == 2
+    assert "(Pdb)" in err
+
+
 def test_changes_cannot_be_reviewed_so_the_code_is_not_run(
     model: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

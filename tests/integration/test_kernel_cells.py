@@ -104,6 +104,73 @@ def test_asyncio_run_works_in_a_plain_cell_before_and_after_an_await(cells: Cell
     assert cells.text(code) == "'ran'\n"
 
 
+def test_plain_code_of_a_cell_makes_tasks_which_the_same_cell_and_later_ones_await(cells: Cells) -> None:
+    # asyncio is loaded by this very cell; `create_task` and `ensure_future` want a running loop.
+    code = "import asyncio\nasync def f(): return 5\nt, u = asyncio.create_task(f()), asyncio.ensure_future(f())\nawait t"
+    assert cells.text(code) == "5\n"
+    assert cells.text("await u") == "5\n"
+    assert cells.text("asyncio.create_task(f());") == ""
+    assert cells.text("await asyncio.sleep(0)\nasyncio.current_task() is not None") == "True\n"
+    assert cells.text("asyncio.get_event_loop().run_until_complete(f()), asyncio.run(f())") == "(5, 5)\n"
+    assert cells.text("asyncio.run(f())\nasyncio.get_running_loop() is t.get_loop()") == "True\n"
+
+
+def test_threads_and_children_of_a_cell_have_no_running_loop(cells: Cells) -> None:
+    code = """
+import asyncio, os, threading
+def check():
+    try: asyncio.get_running_loop()
+    except RuntimeError: print(asyncio.run(asyncio.sleep(0, 'none runs')), flush=True)
+thread = threading.Thread(target=check)
+thread.start()
+thread.join()
+if os.fork() == 0:
+    check()
+    check()
+    os._exit(0)
+os.wait();
+"""
+    assert cells.text(code) == "none runs\n" * 3
+
+
+def test_context_variables_that_a_cell_sets_are_set_in_the_next_one(cells: Cells) -> None:
+    cells.run("import asyncio, contextvars\nv = contextvars.ContextVar('v')\nawait asyncio.sleep(0)\nv.set(1);")
+    assert cells.text("v.get()") == "1\n"
+    assert cells.text("v.set(2); await asyncio.sleep(0, v.get())") == "2\n"
+    assert cells.text("v.get()") == "2\n"
+
+
+def test_a_coroutine_that_is_never_awaited_is_reported_once_with_its_own_cell(cells: Cells) -> None:
+    cells.run("import asyncio\nasync def f(): pass\nc = f()")
+    result = cells.run("await asyncio.sleep(0)\nasyncio.run(f())")
+    warning = "In [2]:2: RuntimeWarning: coroutine 'f' was never awaited\n  asyncio.run(f())\nTraceback"
+    assert result.output.startswith(warning)
+    assert "awaited" not in cells.run("1 / 0").output  # that frees the coroutine
+    assert cells.text("f()\nawait c") == "In [4]:1: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
+
+
+def test_spawned_processes_find_the_functions_and_classes_of_cells(cells: Cells) -> None:
+    cells.run(
+        """
+from concurrent.futures import ProcessPoolExecutor
+import multiprocessing, os, threading
+lock, base = threading.Lock(), 10
+class Boxed:
+    def __init__(self, value): self.value = base + value
+def box(value): return Boxed(value)
+def unbox(boxed): return boxed.value
+def locks(value): return lock.locked()
+def die(value): os._exit(3)"""
+    )
+    code = "with ProcessPoolExecutor(1, multiprocessing.get_context('{}')) as pool: print({})"
+    # A class goes there and comes back as itself, although one function uses what cannot be sent.
+    calls = "isinstance(pool.submit(box, 1).result(), Boxed), pool.submit(unbox, Boxed(2)).result()"
+    for method in ("spawn", "forkserver"):
+        assert cells.text(code.format(method, calls)) == "True 12\n"
+    output = cells.run(code.format("spawn", "pool.submit(die, 1).result()")).output
+    assert "Hint: a process of the pool has ended" in output
+
+
 def test_a_traceback_shows_the_cells_lines_and_none_of_our_frames(cells: Cells) -> None:
     cells.run("def half(x):\n    return x / 0")
     result = cells.run("print('before')\nhalf(3)")

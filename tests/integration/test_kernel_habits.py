@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,10 +110,7 @@ def test_an_unknown_magic_says_so_and_lists_what_there_is(cells: Cells) -> None:
     [
         "%matplotlib inline",
         "%config InlineBackend.figure_format = 'retina'",
-        "%load_ext autoreload",
-        "%reload_ext autoreload",
         "%load_ext tensorboard",
-        "%autoreload 2",
         "%store -r",
         "%reset -f",
         "%xmode Verbose",
@@ -124,7 +124,43 @@ def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and
     assert (result.status, value, rest) == ("ok", "42", "")
     assert said.startswith(f"\x1b[2m{line} ")
     assert said.endswith(".\x1b[22m")
-    assert ("is not needed: modules of your project are reloaded automatically" in said) == ("autoreload" in line)
+
+
+def test_autoreload_reloads_what_has_changed_as_in_ipython(cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    away = tmp_path_factory.mktemp("away") / "elsewhere.py"
+    for file in (project / "mine.py", away):
+        file.write_text("def f(): return 1\n")
+    cells.run(f"import sys; sys.path.append({str(away.parent)!r})")
+    assert cells.text("%load_ext autoreload\n%autoreload 2\n%aimport mine\nfrom elsewhere import f\nmine.f(), f()") == "(1, 1)\n"
+
+    def change(number: int) -> None:
+        for file in (project / "mine.py", away):
+            file.write_text(f"def f(): return {number}\n")
+            os.utime(file, (number, number))
+
+    change(2)
+    assert cells.text("mine.f(), f()").endswith("\n(2, 2)\n")
+    cells.run("%autoreload 0")
+    change(3)
+    assert cells.text("mine.f(), f()") == "(2, 2)\n"
+    assert cells.text("%autoreload\nmine.f(), f()").endswith("\n(3, 3)\n")
+    assert "takes 2 (on)" in cells.run("%autoreload 7").output
+
+
+def test_run_runs_the_cells_of_a_notebook_in_the_namespace(cells: Cells, project: Path) -> None:
+    sources = ["import asyncio\ny = x + 1", ["%pwd\n", "z = await asyncio.sleep(0, y)\n", "print('z is', z)\n", "z"], "1 / 0", "late = 1"]
+    notebook: dict[str, Any] = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "# not code ="}]}
+    notebook["cells"] += [{"cell_type": "code", "source": source} for source in sources]
+    (project / "nb.ipynb").write_text(json.dumps(notebook))
+    cells.run("x = 1")
+    result = cells.run("%run nb.ipynb")
+    assert result.output.startswith("z is 2\nTraceback")
+    assert "nb.ipynb, code cell 3" in result.output
+    assert cells.text("x, y, z, 'late' in globals()") == "(1, 2, 2, False)\n"
+    (project / "nb.ipynb").write_text("not JSON")
+    assert "nb.ipynb is no notebook" in cells.run("%run nb.ipynb").output
+    (project / "r.ipynb").write_text(json.dumps({**notebook, "metadata": {"kernelspec": {"language": "R"}}}))
+    assert "r.ipynb is a notebook for R" in cells.run("%run r.ipynb").output
 
 
 def test_variables_are_listed(cells: Cells) -> None:

@@ -115,6 +115,19 @@ def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, ke
     assert third.store.wait(tags.RESTORE).text == "5 variables are back."
 
 
+def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(open_session: Open, kept: Kept) -> None:
+    it = open_session(keep=kept.place)
+    it.session.submit("python", "import os; os._exit(3)")
+    assert it.store.wait(tags.RESTORE).text == "The namespace is empty: no variables were saved."
+    it.run("items = [1]")
+    it.session.keeping.save(60)
+    it.session.submit("python", "import os; os._exit(3)")
+    it.store.wait(tags.RESTORE, text="1 variable is back.")
+    texts = [record.text for record in it.store.records if record.tag == tags.KERNEL and record.text]
+    assert texts.count("A new kernel has started.") == 2
+    assert not any("empty" in text for text in texts)
+
+
 def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     first = open_session(keep=kept.place)
     first.run("items = [1]")

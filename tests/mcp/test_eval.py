@@ -186,7 +186,7 @@ async def test_cells_of_parallel_calls_run_one_after_the_other() -> None:
 
 async def test_input_has_nobody_to_ask() -> None:
     async with agent() as a:
-        assert "RuntimeError" in await a.eval("input('name? ')")
+        assert "EOFError" in await a.eval("input('name? ')")
 
 
 @pytest.mark.parametrize("value", ["Picture()", "[Picture()][0]"])
@@ -211,3 +211,11 @@ async def test_code_in_which_something_may_hide_is_not_run() -> None:
         assert answer.is_error
         assert text_of(answer).startswith("The code was not run. Line 1 holds the character U+000D")
         assert await a.eval("'hidden' in globals()") == "False"
+
+
+async def test_figures_come_as_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    async with agent() as a:
+        for code in ("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);", "plt.plot([3, 1]); plt.show()", "%matplotlib inline\nplt.plot([2]);"):
+            told = await a.call("eval", code=code)
+            assert [part.type for part in told.content].count("image") == 1, code

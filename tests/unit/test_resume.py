@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Kernel, Record
+from mahtab_tui.cli.grounds import _with_kernel_of
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.claim import claim
 from mahtab_tui.store.namespaces import keep_place, kept_bytes
 from mahtab_tui.store.resume import NoSession, database, find_session, forked_store, going_on, remove_session, resumed_store
@@ -125,3 +129,21 @@ def test_an_answer_in_the_middle_of_which_the_screen_went_is_said_to_be_cut_off(
     assert last.text.endswith("cut off: ask again if you need the rest.") == said
     assert again.claim is not None
     again.claim.release()
+
+
+@pytest.mark.parametrize(
+    ("last", "kernel", "python", "problem"),
+    [
+        ({"executable": sys.executable}, None, sys.executable, ""),
+        ({"executable": "/gone/python"}, None, None, "interpreter, /gone/python, is gone"),
+        ({"executable": "/there/python", "place": "host", "address": "ssh://host"}, "ssh://host", None, ""),
+        ({"executable": "/there/python", "place": "host"}, None, None, ""),
+        ({"executable": "/there/python", "place": "host", "address": "no address"}, None, None, "kernel, no address, is gone"),
+    ],
+    ids=["interpreter", "gone", "address", "unknown address", "bad address"],
+)
+def test_a_session_goes_on_with_its_kernel(last: dict[str, Any], kernel: str | None, python: str | None, problem: str) -> None:
+    settings, told = _with_kernel_of(load_settings(), [Kernel("", state="idle", pid=5, **last), Kernel("", state="dead", pid=0)])
+    assert (settings.kernel, settings.python) == (kernel, python)
+    assert problem in told
+    assert bool(problem) == bool(told)

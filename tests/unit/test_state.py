@@ -77,7 +77,7 @@ def test_output_is_limited_and_says_what_to_do(state: SessionState) -> None:
 def test_input_has_nobody_to_ask(state: SessionState) -> None:
     output, is_error = execute_code("input('name? ')", state)
     assert is_error
-    assert "no screen" in output
+    assert "EOFError" in output
 
 
 def test_the_source_is_searched_and_read_inside_the_folder(state: SessionState, project: Path) -> None:

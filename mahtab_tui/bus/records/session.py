@@ -31,6 +31,8 @@ class Kernel(Record, tag=tags.KERNEL):
     """When that cell began, if it did so on an earlier screen, in seconds since the epoch."""
     place: str | None = None
     """The machine, or the command that leads to the kernel; None for here."""
+    address: str | None = None
+    """For ``--kernel``, without a token; None for here."""
     next_try: float | None = None
     """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
 

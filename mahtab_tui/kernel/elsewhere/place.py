@@ -37,6 +37,10 @@ class Elsewhere:
     def label(self) -> str:
         return self._address.label
 
+    @property
+    def address(self) -> str:
+        return self._address.text
+
     def find(self, python: str | None) -> str:
         """The interpreter is looked up there."""
         return python or ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from mahtab_tui.kernel.base import KernelError
 
@@ -33,6 +33,13 @@ class Server(NamedTuple):
     def label(self) -> str:
         parts = urlsplit(self.url)
         return f"{parts.netloc}{parts.path}"
+
+    @property
+    def text(self) -> str:
+        """The address for ``--kernel``, without the token."""
+        chosen = {"kernel": self.name, "id": self.kernel_id}
+        query = urlencode({name: value for name, value in chosen.items() if value})
+        return f"{SERVER}{self.url}{'?' * bool(query)}{query}"
 
 
 class Existing(NamedTuple):

@@ -180,7 +180,7 @@ class JupyterKernel(Unkept):
         if talk is None or talk.ready is None:
             return self._info_as(self._state)
         ready = talk.ready
-        return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label, self._wire.next_try)
+        return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label, self._wire.next_try, self._wire.address)
 
     def close(self, *, leave: bool = False) -> None:
         if self._closed.is_set():
@@ -310,7 +310,7 @@ class JupyterKernel(Unkept):
         return self._needed().ask(op, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        return KernelInfo("", "", "", 0, state, self._wire.label, self._wire.next_try)
+        return KernelInfo("", "", "", 0, state, self._wire.label, self._wire.next_try, self._wire.address)
 
     def _tell(self, state: KernelState, text: str) -> None:
         self._state = state

@@ -107,6 +107,7 @@ class ZmqWire:
 
     next_try = 0.0
     label: str
+    address: str
     ours: bool
 
     def __init__(self) -> None:
@@ -134,7 +135,7 @@ class LocalWire(ZmqWire):
 
     def __init__(self, address: Local, cwd: str) -> None:
         super().__init__()
-        self.label = f"jupyter:{address.name}"
+        self.label = self.address = f"jupyter:{address.name}"
         self._name = address.name
         self._cwd = cwd
         self._manager: KernelManager
@@ -189,6 +190,7 @@ class ExistingWire(ZmqWire):
         super().__init__()
         self._file = address.file
         self.label = f"existing:{os.path.basename(address.file)}"
+        self.address = f"existing:{address.file}"
 
     def open(self, on_message: OnMessage) -> None:
         from jupyter_client.connect import find_connection_file

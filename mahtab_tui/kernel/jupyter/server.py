@@ -42,6 +42,7 @@ class ServerWire:
     def __init__(self, address: Server) -> None:
         self._address = address
         self.label = address.label
+        self.address = address.text
         self.ours = not address.kernel_id
         # The library's own logger writes to the terminal, and could name the token.
         self._log = logging.Logger("mahtab-jupyter", logging.CRITICAL + 1)

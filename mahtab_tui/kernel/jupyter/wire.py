@@ -23,6 +23,8 @@ class Wire(Protocol):
 
     label: str
     """For the header."""
+    address: str
+    """For ``--kernel``, without a token."""
     ours: bool
     """Whether we have started the kernel, and end it."""
     next_try: float

@@ -21,12 +21,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import toolbox
-from .awaiting import EventLoop
+from .awaiting import EventLoop, NeverAwaited
 from .calls import HostCalls
 from .console import Console
 from .control import Channel, Control, python_version, reply_to, working_directory
 from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
+from .habits import magics
 from .host import Host
 from .interrupts import Interrupts
 from .stdlib import bind_library, late_import
@@ -92,8 +93,10 @@ class Worker:
         for replacement in self._console.replacements():
             setattr(*replacement)
         toolbox.install(self._calls.call)
-        self._surroundings = ProcessSurroundings(main, self._interrupts)
+        self._surroundings = ProcessSurroundings(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(main.__dict__, self._surroundings, self._interrupts, self._loop)
+        self._executor.never_awaited = NeverAwaited()
+        self._executor.never_awaited.install()
         self._control = Control(
             self._channel,
             main.__dict__,
@@ -114,7 +117,7 @@ class Worker:
                 "stored": self._stored,
                 "end": self._end,
             },
-            active=lambda: bool(self._open) or self._loop.exists,
+            active=lambda: bool(self._open) or self._loop.used,
             flush=self._surroundings.flush,
             repair=self._surroundings.repair_builtins,
             ended=self._ended,
@@ -200,7 +203,7 @@ class Worker:
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
-        self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
+        magics.Reloading.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
 
     def _limit_undo(self, frame: Frame) -> None:
         """How much can be undone: steps and megabytes."""
@@ -234,6 +237,7 @@ class Worker:
         if folder != frame["folder"]:  # the host does not know the home folder here
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         cloudpickle = frame["cloudpickle"] or os.path.join(os.path.dirname(os.path.dirname(__file__)), "cloudpickle")
+        self._surroundings.cloudpickle = cloudpickle
         self._keep_settings = {**frame, "folder": folder, "cloudpickle": cloudpickle}, dict(self._executor.namespace)
 
     def _made_keeper(self) -> Any:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextvars
+import os
 import queue
 import sys
-from collections.abc import Callable, Coroutine
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from types import CodeType, CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
-from .tracebacks import format_safely
+from .tracebacks import CELL, HERE, format_safely
 
 if TYPE_CHECKING:
     import asyncio
 
 
 class EventLoop:
-    """Runs coroutines of cells, and background tasks while no cell runs. The loop is made at the first `await`."""
+    """Runs coroutines of cells, and background tasks while no cell runs. The loop is made when asyncio is loaded."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -24,20 +30,80 @@ class EventLoop:
         self._waiter: asyncio.Future[None] | None = None
         self._current_task: Callable[[Any], Any] = lambda loop: None
         """asyncio's own, whatever a cell puts in its place."""
+        self._thread = 0
+        """The thread that runs a cell now."""
+        self._own_functions: tuple[Any, Any] | None = None
+        """asyncio's own functions, while the loop is current."""
+        self.used = False
+        """Whether a cell has left something to the loop that may print later."""
 
-    @property
-    def exists(self) -> bool:
-        return self._loop is not None
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the loop current while the code of a cell runs, so that `create_task` works in plain code too."""
+        if self._thread:
+            yield
+            return
+        self._thread = threading.get_ident()
+        try:
+            if "asyncio.events" in sys.modules:
+                self.make_current()
+            yield
+        finally:
+            self._thread = 0
+            self._leave_current()
+
+    def make_current(self) -> None:
+        """Make the loop current for the rest of the cell, if this thread runs one and no loop runs in it.
+
+        asyncio's functions that set the running loop, and that check whether one runs, are replaced meanwhile:
+        `asyncio.run` works as without a current loop, and leaves it current.
+        """
+        asyncio = late_import("asyncio")
+        if self._thread != threading.get_ident() or self._own_functions or asyncio.events._get_running_loop() is not None:
+            return
+        with suppress(Exception):  # of an event loop policy that the user has set
+            loop, events, process = self._get(asyncio), asyncio.events, os.getpid()
+            get_running, set_running = self._own_functions = events._get_running_loop, events._set_running_loop
+
+            def get_really_running() -> Any:
+                running = get_running()
+                return None if running is loop and not loop.is_running() else running
+
+            def set_running_or_current(running: Any) -> None:
+                ours = running is None and threading.get_ident() == self._thread and os.getpid() == process
+                set_running(loop if ours else running)
+
+            events._get_running_loop, events._set_running_loop = get_really_running, set_running_or_current
+            set_running(loop)
+
+    def _leave_current(self) -> None:
+        if self._own_functions is None:
+            return
+        asyncio, loop = late_import("asyncio"), self._loop
+        asyncio.events._get_running_loop, asyncio.events._set_running_loop = self._own_functions
+        self._own_functions = None
+        asyncio._set_running_loop(None)
+        if loop is not None and not loop.is_closed():
+            self.used = self.used or bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end. Raises `KeyboardInterrupt` if `cancel` stopped it."""
         asyncio = late_import("asyncio")
-        if asyncio._get_running_loop() is not None:
+        if asyncio.events._get_running_loop() is not None:
             coroutine.close()
             raise RuntimeError("this code awaits, but the cell that waits for it already runs inside the event loop")
         loop = self._get(asyncio)
-        task = loop.create_task(coroutine)
-        self._task, self._cancelled = task, False
+        context = contextvars.copy_context()
+
+        async def in_task() -> Any:
+            nonlocal context
+            try:
+                return await coroutine
+            finally:
+                context = contextvars.copy_context()
+
+        task = loop.create_task(in_task())
+        self._task, self._cancelled, self.used = task, False, True
         try:
             return loop.run_until_complete(task)
         except asyncio.CancelledError:
@@ -52,8 +118,13 @@ class EventLoop:
             self._task = None
             if not task.done():
                 task.cancel()
-            elif not task.cancelled():
-                task.exception()  # so that asyncio does not report it a second time
+            else:
+                coroutine.close()  # it has not begun if the task was cancelled at once
+                if not task.cancelled():
+                    task.exception()  # so that asyncio does not report it a second time
+            for variable, value in context.items():  # a task has a copy of the context, but its variables are the cell's
+                if variable.get(None) is not value:
+                    variable.set(value)
 
     def cancel(self) -> bool:
         """Stop a coroutine that only waits; False if running code must be interrupted. Called by the signal handler."""
@@ -120,3 +191,50 @@ class EventLoop:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+class NeverAwaited:
+    """Warns of coroutines that nobody has awaited, once each, and at a line of the user's."""
+
+    def __init__(self) -> None:
+        self._reported: dict[int, CodeType] = {}
+        """Code by identity of the coroutine, which lives until its traceback is freed."""
+
+    def install(self) -> None:
+        """Become the function with which the interpreter warns when it frees such a coroutine."""
+        warnings._warn_unawaited_coroutine = self._freed  # type: ignore[attr-defined]
+
+    def report(self, traceback: TracebackType | None, namespace: dict[str, Any]) -> None:
+        """Warn of coroutines that a failed call has not used. The traceback keeps them, so they would be freed under a later cell."""
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is None:
+            return
+        needed = {id(value) for value in list(namespace.values())}
+        with suppress(Exception):  # no loop is there, or a task is of the user's own class
+            needed.update(id(task.get_coro()) for task in asyncio.all_tasks(asyncio.get_running_loop()))
+        file, line = "<unknown>", 0
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if frame.f_code.co_filename.startswith(CELL):
+                file, line = frame.f_code.co_filename, traceback.tb_lineno
+            if not frame.f_code.co_filename.startswith(HERE):
+                for value in list(frame.f_locals.values()):
+                    if type(value) is CoroutineType and id(value) not in needed and _is_new(value):
+                        self._warn(value, file, line)
+                        self._reported[id(value)] = value.cr_code
+            traceback = traceback.tb_next
+
+    def _freed(self, coroutine: CoroutineType[Any, Any, Any]) -> None:
+        frame = sys._getframe().f_back
+        if self._reported.pop(id(coroutine), None) is coroutine.cr_code:
+            return
+        # Undo and `Out` keep values for many cells: when they let go of one, no code of the user's is to blame.
+        if frame is not None and not frame.f_code.co_filename.startswith(HERE):
+            self._warn(coroutine, frame.f_code.co_filename, frame.f_lineno)
+
+    def _warn(self, coroutine: CoroutineType[Any, Any, Any], file: str, line: int) -> None:
+        warnings.warn_explicit(f"coroutine {coroutine.__qualname__!r} was never awaited", RuntimeWarning, file, line)
+
+
+def _is_new(coroutine: CoroutineType[Any, Any, Any]) -> bool:
+    return bool(late_import("inspect").getcoroutinestate(coroutine) == "CORO_CREATED")

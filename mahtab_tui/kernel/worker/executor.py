@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from .awaiting import EventLoop
+from .awaiting import EventLoop, NeverAwaited
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .compiling import CO_COROUTINE, FUTURES, compile_parts, remember
 from .console import Leave
@@ -21,7 +21,6 @@ from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safel
 from .variables import NamespaceWatch, merged
 
 if TYPE_CHECKING:
-    from .habits.reloading import Reloader
     from .limited import LimitedCode
     from .origins import Origins
     from .undo.steps import UndoHistory
@@ -86,8 +85,6 @@ class Executor:
         self.watch = NamespaceWatch(namespace)
         self.depth = 0
         """Cells that run now, one inside the other."""
-        self.reloader: Reloader | None = None
-        """Loads changed modules of the project anew before each cell."""
         self.undo: UndoHistory | None = None
         """Keeps the state before each cell."""
         self._surroundings = surroundings
@@ -96,6 +93,7 @@ class Executor:
         self.origins: Origins | None = None
         self.limits: LimitedCode | None = None
         """Holds limited cells to what they may do; None until the first one."""
+        self.never_awaited: NeverAwaited | None = None
         self._past = CellHistory()
         magics.install(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -123,7 +121,7 @@ class Executor:
         if origins is not None:
             origins.begin(cell)
         try:
-            with self._interrupts.allowed(cell):
+            with self._loop.current(), self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited, limited)
                 if "matplotlib.pyplot" in sys.modules:
                     late_import(f"{__package__}.showing.plots").show_all()
@@ -140,8 +138,8 @@ class Executor:
             if origins is not None:
                 origins.end()
             self._surroundings.leave(stage, nested=self.depth > 1)
-            if self.reloader is not None:
-                self.reloader.note()
+            if magics.Reloading.reloader is not None:
+                magics.Reloading.reloader.note()
             changes = self._end()
             cell_ended()
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
@@ -150,8 +148,9 @@ class Executor:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
-        if self.reloader is not None and self.depth == 1:
-            self.reloader.reload(self.namespace)
+        reloader = magics.Reloading.reloader
+        if reloader is not None and reloader.automatic and self.depth == 1:
+            reloader.reload(self.namespace)
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         remember(source, filename)
@@ -169,10 +168,9 @@ class Executor:
         return self.limits.running(cell, (compiled.body, compiled.last)) if limited else self.limits.paused()
 
     def _evaluate_and_show(self, cell: int, compiled: Compiled, pieces: list[Piece], output: LimitedOutput | None) -> None:
-        self._evaluate(compiled.body)
+        value = self._evaluate(compiled)
         if compiled.last is None:
             return
-        value = self._evaluate(compiled.last)
         if sys.displayhook is not sys.__displayhook__:
             sys.displayhook(value)  # the user's own, or a library's (rich, sympy)
             return
@@ -193,9 +191,22 @@ class Executor:
             raise NotCompiledError from error
         return Compiled(tree, body, last)
 
-    def _evaluate(self, code: CodeType) -> Any:
-        result = eval(code, self.namespace)
-        return self._loop.run(result) if code.co_flags & CO_COROUTINE else result
+    def _evaluate(self, compiled: Compiled) -> Any:
+        """Run the statements, and return the last expression's value. What follows an `await` of theirs runs in its task."""
+        if compiled.body.co_flags & CO_COROUTINE:
+            return self._loop.run(self._evaluate_in_task(compiled))
+        eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return self._loop.run(value) if compiled.last.co_flags & CO_COROUTINE else value
+
+    async def _evaluate_in_task(self, compiled: Compiled) -> Any:
+        await eval(compiled.body, self.namespace)
+        if compiled.last is None:
+            return None
+        value = eval(compiled.last, self.namespace)
+        return await value if compiled.last.co_flags & CO_COROUTINE else value
 
     def _represent(self, cell: int, value: Any) -> str:
         """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_` and `Out`, as the interactive interpreters do."""
@@ -223,6 +234,8 @@ class Executor:
             return "ok", None
         if isinstance(error, NotCompiledError) and error.__cause__ is not None:
             return "error", syntax_error(error.__cause__)
+        if self.never_awaited is not None:
+            self.never_awaited.report(error.__traceback__, self.namespace)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         described = describe_safely(error)
         if isinstance(error, KeyboardInterrupt):

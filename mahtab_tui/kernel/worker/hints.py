@@ -265,6 +265,14 @@ def _files(folder: str) -> list[str]:
         return sorted(entry.name for entry in islice(entries, _ENTRIES) if entry.name[:1] != "." and entry.is_file())
 
 
+def broken_pool(failed: Failure) -> str:
+    """Say why a pool of processes has lost one."""
+    process: Any = sys.modules.get("concurrent.futures.process")
+    if process is None or not failed.is_a(process.BrokenProcessPool):
+        return ""
+    return "a process of the pool has ended. Its own error is printed above; if none is, it crashed, was killed for lack of memory, or exited"
+
+
 _HINTS: tuple[Callable[[Failure], str], ...] = (
     missing_file,
     table_hints.missing_label,
@@ -274,5 +282,6 @@ _HINTS: tuple[Callable[[Failure], str], ...] = (
     missing_attribute,
     undefined_name,
     wrong_arguments,
+    broken_pool,
 )
 """The first one that returns a text makes the hint."""

@@ -22,6 +22,9 @@ from .tracebacks import format_safely
 _FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"})
 """Audit events after which another process writes to fd 1 and 2. (`os.fork` has its own hook.)"""
 
+_STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
+"""Modules that start processes which do not inherit `__main__`."""
+
 _DEEP_ENOUGH = 400
 """The lowest recursion limit that a cell may leave behind."""
 
@@ -36,8 +39,12 @@ class Stage(NamedTuple):
 class ProcessSurroundings:
     """Streams, descriptors, builtins and signals of the kernel's process. Make it after our names are in builtins."""
 
-    def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
+    def __init__(self, main: ModuleType, interrupts: Interrupts, on_asyncio: Callable[[], None]) -> None:
+        """on_asyncio: called when code of a cell imports asyncio for the first time."""
         self._main = main
+        self._on_asyncio = on_asyncio
+        self.cloudpickle = ""
+        """The folder of cloudpickle; empty if the host did not name one."""
         self._interrupts = interrupts
         self._pid = os.getpid()
         self._c_library = ctypes.CDLL(None)
@@ -153,6 +160,11 @@ class ProcessSurroundings:
             late_import(f"{__package__}.showing.plots").choose_backend()
         elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
             self._pandas_fits = _fit_pandas()
+        elif event == "import" and args[0].partition(".")[0] == "asyncio" and self._interrupts.running:
+            if "asyncio" not in sys.modules and is_ours("asyncio"):
+                self._on_asyncio()
+        elif event == "import" and args[0] in _STARTERS:
+            late_import(f"{__package__}.spawned").install(self._main.__dict__, self.cloudpickle)
         elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
             loaded_pdb()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, ClassVar, NamedTuple
 
 from ..stdlib import late_import
 from . import HELP, MAGIC
@@ -13,10 +13,11 @@ SUMMARIES = {
     "time": "%time CODE: run it once and say how long it took (%%time: the whole cell)",
     "timeit": "%timeit CODE: run it many times and say how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
     "cd": "%cd FOLDER: change the working directory",
-    "run": "%run FILE.py ARGUMENTS: run a script, and take its names into the namespace",
+    "run": "%run FILE.py ARGUMENTS: run a script, and take its names into the namespace (%run FILE.ipynb: a notebook's cells)",
     "debug": "%debug: look around where the last exception was raised",
     "pip": "%pip install PACKAGE: into the environment of this interpreter",
     "who": "%who: the names of the variables (%whos: with types and summaries; %who_ls: as a list)",
+    "autoreload": "%autoreload 2: load changed modules anew before each cell (0: no longer; without a number: now)",
     "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
     "history": "%history: what was entered (-n: with its numbers)",
     "pwd": "%pwd: the working directory",
@@ -44,9 +45,10 @@ _MODULES = {
     "running": ("cd", "run", "debug", "pip", "ls", "bash", "sh", "writefile", "file", "pylab"),
     "listing": ("who", "whos", "who_ls", "env", "set_env", "history", "hist", "pwd", "lsmagic"),
     "notebooks": (
-        *("autoreload", "autosave", "colors", "config", "gui", "load_ext", "matplotlib"),
-        *("pdb", "precision", "reload_ext", "reset", "store", "unload_ext", "xmode"),
+        *("autosave", "colors", "config", "gui", "matplotlib"),
+        *("pdb", "precision", "reset", "store", "unload_ext", "xmode"),
     ),
+    "reloading": ("autoreload", "load_ext", "reload_ext", "aimport"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -59,6 +61,12 @@ class Caller(NamedTuple):
 
     namespace: dict[str, Any]
     await_: Await
+
+
+class Reloading:
+    """The reloader of this kernel: the setting `reload` and %autoreload choose it."""
+
+    reloader: ClassVar[Any] = None
 
 
 class UnknownMagicError(Exception):

@@ -1,4 +1,4 @@
-"""Reloads changed modules of the project before a cell."""
+"""Reloads changed modules before a cell: `Reloader`, %autoreload and %aimport."""
 
 from __future__ import annotations
 
@@ -13,24 +13,30 @@ from typing import Any
 
 from ..statics import is_module, own_dict
 from ..summary import kind_of
+from ..tracebacks import HERE
+from . import magics
+
+_STANDARD = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    """Remembers the modification times of loaded modules. Files of the project are those below the working directory, without installed
-    packages."""
+    """Remembers the modification times of loaded modules, and reloads those whose file has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, everywhere: bool = False, automatic: bool = True) -> None:
+        """everywhere: also modules outside the working directory, but no installed packages. automatic: reload before each cell."""
         self._seen: dict[str, int] = {}
+        self._everywhere = everywhere
+        self.automatic = automatic
 
     def note(self) -> None:
         """Remember the files of modules that were loaded since the last call."""
-        for name, _, path in _project_modules():
+        for name, _, path in _own_modules(everywhere=self._everywhere):
             if name not in self._seen:
                 self._seen[name] = _changed(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
         """Reload changed modules and replace their functions and classes in the namespace. Failures are printed."""
-        for name, module, path in _project_modules():
+        for name, module, path in _own_modules(everywhere=self._everywhere):
             now = _changed(path)
             if name in self._seen and now and now != self._seen[name]:
                 self._seen[name] = now
@@ -42,14 +48,50 @@ class Reloader:
                     print(f"{name} has changed and was reloaded")
 
 
-def _project_modules() -> Iterator[tuple[str, ModuleType, str]]:
+def autoreload(rest: str, caller: magics.Caller) -> None:
+    """Turn reloading on or off, or reload changed modules once, as the extension of IPython does."""
+    mode = rest.strip().lower()
+    loaded = magics.Reloading.reloader
+    reloader = loaded if isinstance(loaded, Reloader) and loaded._everywhere else Reloader(everywhere=True, automatic=False)
+    if mode in ("", "now"):
+        reloader.reload(caller.namespace)
+    elif mode in ("0", "off", "1", "explicit", "2", "complete", "3", "all"):
+        reloader.automatic = mode not in ("0", "off")
+    else:
+        raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
+    magics.Reloading.reloader = reloader
+
+
+def load_ext(rest: str, caller: magics.Caller) -> None:
+    """Begin to watch modules for %autoreload; other extensions are not there."""
+    if rest.strip() == "autoreload":
+        magics.Reloading.reloader = magics.Reloading.reloader or Reloader(everywhere=True, automatic=False)
+    else:
+        print(f"\x1b[2m%load_ext {rest.strip()} does nothing here: extensions are a feature of IPython.\x1b[22m")
+
+
+reload_ext = load_ext
+
+
+def aimport(rest: str, caller: magics.Caller) -> None:
+    """Import modules, which are reloaded like all others when their file has changed."""
+    for name in filter(None, rest.replace(",", " ").split()):
+        if not name.startswith("-"):
+            importlib.import_module(name)
+            caller.namespace[name.partition(".")[0]] = sys.modules[name.partition(".")[0]]
+    magics.Reloading.reloader = magics.Reloading.reloader or Reloader(everywhere=True)
+
+
+def _own_modules(*, everywhere: bool) -> Iterator[tuple[str, ModuleType, str]]:
     try:
-        project = os.path.join(os.path.realpath(os.getcwd()), "")
+        project = "" if everywhere else os.path.join(os.path.realpath(os.getcwd()), "")
     except OSError:  # the working directory was deleted
         return
     for name, module in list(sys.modules.items()):
         path = own_dict(module).get("__file__") if is_module(module) and name != "__main__" else None
-        if type(path) is str and path.endswith(".py") and "site-packages" not in path and os.path.realpath(path).startswith(project):
+        if type(path) is not str or not path.endswith(".py") or "site-packages" in path or path.startswith((_STANDARD, HERE)):
+            continue
+        if os.path.realpath(path).startswith(project):
             yield name, module, path
 
 

@@ -22,11 +22,14 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 def run(rest: str, caller: Caller) -> None:
-    """Run a script as `__main__`, and copy its names into the namespace, even if it fails."""
+    """Run a script as `__main__`, and copy its names into the namespace, even if it fails. A notebook's cells run in the namespace itself."""
     words = late_import("shlex").split(rest)
     if not words:
         raise ValueError("%run needs a file, as in %run script.py")
     path = os.path.abspath(os.path.expanduser(words[0]))
+    if path.endswith(".ipynb"):
+        _run_notebook(path, words[0], caller)
+        return
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
     own: dict[str, Any] = {"__name__": "__main__", "__file__": path, "__builtins__": __builtins__}
@@ -41,6 +44,25 @@ def run(rest: str, caller: Caller) -> None:
     finally:
         sys.argv, sys.path[:] = before
         caller.namespace.update((name, value) for name, value in own.items() if not (name.startswith("__") and name.endswith("__")))
+
+
+def _run_notebook(path: str, name: str, caller: Caller) -> None:
+    """Run the code cells of a notebook, without showing their values, as IPython does."""
+    lines, compiling = late_import(f"{__package__}.lines"), late_import(f"{__package__[: -len('.habits')]}.compiling")
+    with open(path, encoding="utf-8") as file:
+        try:
+            notebook = late_import("json").load(file)
+            cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+            sources = ["".join(cell["source"]) for cell in cells]
+            about = notebook.get("metadata", {})
+            language = about.get("kernelspec", {}).get("language") or about.get("language_info", {}).get("name") or "python"
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise ValueError(f"{name} is no notebook of the Jupyter format 4") from None
+    if str(language).lower() not in ("python", "ipython"):
+        raise ValueError(f"{name} is a notebook for {language}, not for Python")
+    for number, source in enumerate(sources, 1):
+        where = f"<{os.path.basename(path)}, code cell {number}>"
+        compiling.compiled(lines.transform(source), where, *caller)()
 
 
 def cd(rest: str, caller: Caller) -> None:
