@@ -52,7 +52,8 @@ _INSTRUCTIONS = (
     " later one counts.\n{files}"
 )
 
-ANSWER_FROM_OUTPUT = "Answer from this output in one or two sentences, or in the form that is asked for, without code: {question}"
+ANSWER_FROM_OUTPUT = "Answer from this output in one or two sentences, without code: {question}"
+ANSWER_IN_FORMAT = "Answer from this output, without code, in the format that is asked for: {question}"
 ANSWER_FROM_CHANGES = "It printed nothing. Tell the user in one or two sentences what was done, without code: {question}"
 CORRECT = "It failed. Write the corrected code block."
 REPEATED = "The same code was not run again: its output would be the same."
@@ -126,6 +127,8 @@ _SECTIONS = (
 _NOTHING_NOW = "(none now)"
 _MOST_FIGURES = 5
 """Figures that the model is asked to compute."""
+_FORMAT = re.compile(r"\bform(?:at(?:ted)?)?\b", re.IGNORECASE)
+"""Names the form of an answer in a question. One request for sentences or a format makes small models write sentences."""
 _LONG_QUESTION = 4_000
 """Characters of a question that are repeated after the output."""
 
@@ -347,7 +350,8 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
     """Tell the model what to do after its code ran."""
     if failed:
         return CORRECT
-    return (ANSWER_FROM_OUTPUT if printed else ANSWER_FROM_CHANGES).format(question=_repeated(question))
+    asks = ANSWER_FROM_CHANGES if not printed else ANSWER_IN_FORMAT if _FORMAT.search(question) else ANSWER_FROM_OUTPUT
+    return asks.format(question=_repeated(question))
 
 
 def closing(question: str) -> str:
