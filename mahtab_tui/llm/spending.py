@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from mahtab_tui.bus.records import Record, SearchBegin, Usage
+from mahtab_tui.bus.records import Record, SearchBegin, Usage, UserChat
 from mahtab_tui.bus.sanitize import one_line
 
 
@@ -65,6 +65,8 @@ class Spending:
         """By id of the search."""
         self._queries: dict[str, str] = {}
         """What each search was asked."""
+        self._questions: dict[int, str] = {}
+        """The words of each question, by its number."""
         self._max_usd = max_usd
         self._held = 0.0
         self._unpriced_model = ""
@@ -83,11 +85,18 @@ class Spending:
                 self.fold(record)
             elif isinstance(record, SearchBegin):
                 self.name(record)
+            elif isinstance(record, UserChat) and record.turn is not None:
+                self.name_question(record.turn, record.text)
 
     def name(self, search: SearchBegin) -> None:
         """Name a search by its first question. search: the beginning of any of its calls."""
         with self._lock:
             self._queries.setdefault(search.tree, one_line(search.text[: _NAMES[-1]]).strip())
+
+    def name_question(self, turn: int, words: str) -> None:
+        """Name a question by its words."""
+        with self._lock:
+            self._questions[turn] = one_line(words[: _NAMES[-1]]).strip()
 
     def fold(self, used: Usage) -> None:
         """Count a call, possibly of the past."""
@@ -146,7 +155,7 @@ class Spending:
         with self._lock:
             rows = [
                 ("session", self.total),
-                *((f"question {turn}", stats) for turn, stats in sorted(self.turns.items())),
+                *((f"question {turn} {self._questions.get(turn, '')}".rstrip(), stats) for turn, stats in sorted(self.turns.items())),
                 *((f"search {self._queries.get(tree) or tree}", stats) for tree, stats in self.trees.items()),
             ]
             lines = [f"{'':<{room}}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row, room) for row in rows)]

@@ -104,6 +104,7 @@ class AgentThread:
         # Log the question first: creating the agent takes a while.
         turn = self._turns.new_turn()
         emit(self._log, UserChat(encodable(prompt), turn=turn))
+        self._turns.spending.name_question(turn, prompt)
         self._tell("thinking", turn)
         try:
             if attach != "nothing":

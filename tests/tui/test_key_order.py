@@ -190,5 +190,5 @@ async def test_letters_after_a_filter_is_opened_are_in_the_filter(make_app: Make
     async with looking_at(make_app(), "rows = [{'n': n} for n in range(30)]", "rows") as pilot:
         await reads(pilot, "row 1 of 30")
         bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")
-        await reads(pilot, "2 of 30 rows match  ·  row 1 of 2")
+        await reads(pilot, "match 1 of 2 (of 30 rows)")
         assert any("28" in line for line in lines(pilot))

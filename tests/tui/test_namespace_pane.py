@@ -75,7 +75,7 @@ async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(make_app:
     app = make_app(changes(12, {"name": "price_per_region_and_day", "change": "added", "type": kind, "summary": "10000 × 12345", "kind": "data"}))
     async with app.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
-        assert lines(pilot)[2].split() == ["price_per_region_an…", "10,000", "×…", "❯", "12"]
+        assert lines(pilot)[2].split()[:3] == ["price_per_region_an…", "10,000", "×"]
         await pilot.resize_terminal(200, 35)
         await until(pilot, lambda: kind in lines(pilot)[2])
         assert "10,000 × 12,345" in lines(pilot)[2]
@@ -336,7 +336,7 @@ async def test_what_is_not_in_the_namespace_cannot_be_opened_and_becomes_a_varia
         pilot.app.session.tell(changes(7, change("sock", "int", "1")), 3.0)
         await drawn(pilot)
         assert (pane.has("sock"), pane.has("orders")) == (True, True)
-        assert lines(pilot)[2].split() == ["sock", "1", "int", "❯", "7"]
+        assert lines(pilot)[2].split() == ["sock", "1", "❯", "7"]
         assert pane.made == 1
 
 

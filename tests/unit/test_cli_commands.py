@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import typer
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
 from mahtab_tui.cli.commands import COMMANDS
-from mahtab_tui.cli.main import app
+from mahtab_tui.cli.main import app, main
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -26,3 +29,20 @@ def test_there_is_no_other_command() -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     assert group.get_command(typer.Context(group), "no-command") is None
+
+
+@pytest.mark.parametrize("words", [["--modle", "demo"], ["ask", "--modle", "demo", "why?"], ["--modle=demo"]])
+def test_a_misspelt_option_is_told_with_the_one_that_was_meant(words: list[str]) -> None:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "There is no option --modle. Did you mean --model?" in done.output
+
+
+def test_a_misspelt_option_of_the_screen_is_told_before_its_value_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["mahtab-tui", "--modle", "demo"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "There is no option --modle. Did you mean --model?" in capsys.readouterr().err

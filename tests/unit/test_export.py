@@ -370,3 +370,17 @@ def test_a_long_search_says_how_many_calls_are_left_out() -> None:
 def test_warnings_alone_are_nothing_to_export() -> None:
     with pytest.raises(NothingToExport):
         with_asides([records.Notice("The disk is full.", level="warning")])
+
+
+def test_a_table_is_aligned_in_markdown_and_in_a_page() -> None:
+    html = "<table><tr><th></th><th>city</th><th>n</th></tr><tr><th>0</th><td>Bonn | <b></td><td>1200</td></tr><tr><th>10</th><td>Ulm</td><td>7</td></tr></table>"
+    selected = chosen([records.Display("t\n", cell=1, mime="text/html", data=f"{html}<p>2 rows</p>"), *cell(1, "df", ("display", "t\n"))])
+    assert """
+|     | city    |    n |
+| --: | ------- | ---: |
+|   0 | Bonn \\| | 1200 |
+|  10 | Ulm     |    7 |
+
+*2 rows*
+""" in rendered(selected, ".md")
+    assert '<td class="words">Ulm</td><td>7</td>' in rendered(selected, ".html")

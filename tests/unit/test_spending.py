@@ -23,6 +23,7 @@ def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     spending = Spending(lambda: 2.0)
     spending.fold(call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7))
     spending.fold(call(0.25, turn=1, source="reflection"))
+    spending.name_question(1, "Why \x1b[2Jis\nit so very slow?")
     spending.fold(call(0.125, tree="a1", turn=4, source="rlm", node="1"))
     spending.name(SearchBegin("Which \x1b[2Jlines are\nslow, and why is that?", tree="a1", node="1"))
     spending.name(SearchBegin("a part of it", tree="a1", node="1.1"))
@@ -30,7 +31,7 @@ def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     rows = [line.split() for line in spending.table(78).split("\n")]
     assert rows[1:4] == [
         ["session", "4", "4,000", "400", "40", "$0.6250+"],
-        ["question", "1", "2", "2,000", "400", "20", "$0.5000"],
+        ["question", "1", "Why", "is", "it", "so", "…", "2", "2,000", "400", "20", "$0.5000"],
         ["search", "Which", "lines", "are", "s…", "1", "1,000", "0", "10", "$0.1250"],
     ]
     assert spending.total.cache_creation_tokens == 7

@@ -376,3 +376,30 @@ def test_a_plan_is_one_entry_that_shows_its_progress() -> None:
     assert texts == ["Plan · 1 of 2 steps done · stopped; /plan run goes on\n☑ load it\n☐ plot it"]
     changed = folded(*(record(tags.PLAN, steps=each, done=0, state="proposed") for each in (steps, ["only plot it"])))
     assert [entry.text.splitlines()[1:] for entry in changed.entries if isinstance(entry, Note)] == [["☐ load it", "☐ plot it"], ["☐ only plot it"]]
+
+
+def test_the_steps_of_a_plan_stand_in_the_answer_or_in_the_note_but_not_in_both() -> None:
+    answer = record(tags.ASSISTANT_CHAT, "My plan:\n- [ ] read it\n- [ ] plot it", turn=1, step=0, party="demo")
+    plan = record(tags.PLAN, steps=["read it", "plot it"], state="proposed")
+    assert [note.text for note in folded(answer, plan).entries if isinstance(note, Note)] == [
+        "Plan · 2 steps · /plan run does it, /plan edit changes it"
+    ]
+    changed = record(tags.PLAN, steps=["read it", "sort it"], state="proposed")
+    assert "☐ sort it" in "\n".join(note.text for note in folded(answer, plan, changed).entries if isinstance(note, Note))
+
+
+def test_a_cell_that_an_earlier_screen_has_left_running_shows_since_when() -> None:
+    transcript = folded(record(tags.USER_REPL_IN, "train()", cell=3, at=NOW - 60))
+    assert transcript.running == {}
+    transcript.fold([record(tags.KERNEL, state="busy", cell=3, since=NOW - 60, at=NOW + 1)])
+    cell = transcript.running[3]
+    assert cell.started == NOW - 60
+    transcript.fold([record(tags.USER_REPL_OUT, cell=3, status="ok", duration=70.0, at=NOW + 10)])
+    assert not transcript.running
+
+
+def test_blocks_of_an_answer_that_wait_are_numbered() -> None:
+    answer = record(tags.ASSISTANT_CHAT, "```python\na\n```\nand\n```python\nb\n```", turn=1, step=0, party="demo")
+    about: dict[str, Any] = {"request": "r", "turn": 1, "step": 0, "block": 0, "blocks": 2, "state": "waiting"}
+    cells = [entry for entry in folded(answer, record(tags.APPROVAL, "a", **about)).entries if isinstance(entry, Cell)]
+    assert [(cell.part, cell.approval) for cell in cells] == [("1/2", "waiting"), ("2/2", "")]

@@ -110,7 +110,7 @@ def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, 
     """Say where the cursor is, and what is known of its column, for the status line."""
     where = f"row {row + 1:,} of {table.rows:,}" if table.rows else "no rows"
     if table.filtered:
-        where = f"{table.rows:,} of {table.of:,} rows match  ·  {where}"
+        where = f"match {row + 1:,} of {table.rows:,} (of {table.of:,} rows)" if table.rows else f"no matches (of {table.of:,} rows)"
     parts: list[tuple[str, str] | str] = [(where, "$muted")]
     heading, figures = table.columns.headings.get(column), table.columns.figures.get(column)
     if heading is not None:

@@ -1,0 +1,62 @@
+"""The lists to pick from: themes that are seen at once, and a row at the cursor that can be read."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+from textual.content import Content
+from textual.widgets.option_list import Option
+
+from mahtab_tui.settings.model import resource_folder
+from mahtab_tui.tui.rows.palette import palette_of
+from mahtab_tui.tui.screens.listing import ChooseTheme
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.textual_fixes.options import Options
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+
+
+class ThemesApp(TerminalApp[None]):
+    def __init__(self) -> None:
+        super().__init__(css_path=[resource_folder("styles") / "dialogs.tcss"])
+
+
+async def test_a_theme_is_seen_at_once_and_escape_goes_back_to_the_one_before() -> None:
+    app = ThemesApp()
+    async with app.run_test() as pilot:
+        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+        await pilot.pause()
+        await pilot.press("down")
+        await pilot.pause()
+        assert app.theme == "mahtab-day"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.theme == "mahtab"
+        app.push_screen(ChooseTheme(["mahtab", "mahtab-day", "nord"], "mahtab"))
+        await pilot.pause()
+        await pilot.press("n", "o", "r", "enter")
+        await pilot.pause()
+        assert app.theme == "nord"
+
+
+class OptionsApp(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        for theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(theme)
+        self.theme = "mahtab"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield Options(*(Option(Content.assemble("title ", ("quiet", "$muted"))) for _ in range(2)), compact=True)
+
+
+async def test_quiet_text_of_the_row_at_the_cursor_has_the_colour_of_the_row() -> None:
+    app = OptionsApp()
+    async with app.run_test() as pilot:
+        await pilot.press("down")
+        options, muted = app.query_one(Options), palette_of(app).muted.color
+        options.highlighted = 1
+        await pilot.pause()
+        quiet = [[style.color == muted for text, style, _ in options.render_line(y) if "quiet" in text and style] for y in range(2)]
+        assert quiet == [[True], [False]]
