@@ -56,6 +56,8 @@ class KernelInfo:
     """The machine, or the command that leads to the kernel; empty for here."""
     next_try: float = 0.0
     """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
+    language: str = ""
+    """In small letters, of a kernel that does not run Python."""
 
     @property
     def folder_here(self) -> str:

@@ -310,7 +310,9 @@ class JupyterKernel(Unkept):
         return self._needed().ask(op, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        return KernelInfo("", "", "", 0, state, self._wire.label, self._wire.next_try)
+        language = "" if self._talk is None else self._talk.language.lower()
+        other = "" if language == "python" else language
+        return KernelInfo("", "", "", 0, state, self._wire.label, self._wire.next_try, other)
 
     def _tell(self, state: KernelState, text: str) -> None:
         self._state = state
