@@ -262,12 +262,13 @@ def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(tmp_pat
 def test_a_notebook_for_another_language_says_so_and_asks_before_its_first_run(
     tmp_path: Path, open_bench: Callable[..., Bench], metadata: dict[str, Any]
 ) -> None:
-    cell = {"cell_type": "code", "source": "x <- 1", "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, Any] = {"cell_type": "code", "source": "x <- 1", "metadata": {}, "outputs": [], "execution_count": None}
     path = tmp_path / "it.ipynb"
     path.write_text(json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 4}))
     it = open_bench(path)
     assert next(record.text for record in it.records() if isinstance(record, records.NotebookFile)).endswith("It is for r, not for Python.")
-    for run in (it.notebook.run_up_to, lambda: it.notebook.run(1)):
+    runs: tuple[Callable[[], None], ...] = (it.notebook.run_up_to, lambda: it.notebook.run(1))
+    for run in runs:
         it.notebook._asked = ""
         with pytest.raises(NoSuchCell, match="is for r, and this kernel runs Python"):
             run()
