@@ -118,7 +118,7 @@ def answers(code: str, names: dict[str, Any]) -> tuple[str, str, str]:
     """Return the first completion of ours, of IPython (as it is installed) and of jedi, without the text before it."""
     from IPython.core.completer import provisionalcompleter
     from IPython.core.interactiveshell import InteractiveShell
-    from jedi import Interpreter
+    from jedi import Interpreter  # type: ignore[import-untyped]
 
     from mahtab_tui.kernel.worker.completion.complete import complete
 

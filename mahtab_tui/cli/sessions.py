@@ -82,18 +82,19 @@ def _saved(project: Path | None, limit: int) -> Iterator[str]:
     """Return a line for each saved session, the newest first, and one about those beyond the limit."""
     from mahtab_tui.bus.storing import StoreError
     from mahtab_tui.store.claim import held
+    from mahtab_tui.store.database import is_read_only
     from mahtab_tui.store.digest import catch_up
     from mahtab_tui.store.resume import database
     from mahtab_tui.store.sqlite import count_sessions, list_sessions
 
     folder = None if project is None else str(project)
     try:
-        catch_up(database(), _CATCH_UP)
+        if not is_read_only(database()):
+            catch_up(database(), _CATCH_UP)
         rows = list_sessions(database(), folder, limit=limit)
         count = count_sessions(database(), folder)
     except StoreError as error:
-        yield str(error)
-        return
+        fail(str(error), 1)
     if not rows:
         yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
     open_now = held()

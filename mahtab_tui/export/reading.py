@@ -62,6 +62,8 @@ class Style(NamedTuple):
     """Whether JSON has other characters than those of ASCII as escapes."""
     spaced: bool = True
     """Whether JSON has a space after a colon."""
+    encoding: str = "utf-8"
+    """Of a script that names another one in its first lines."""
 
 
 AS_JUPYTER = Style()
@@ -86,6 +88,17 @@ class NotebookFile:
     """The first lines of a script or Markdown file, if they are metadata."""
     text: str = ""
     """The rest of it."""
+
+    @property
+    def language(self) -> str:
+        """The language that it says its code is in, in small letters; empty for Python, or if it says none."""
+        metadata = self.content.get("metadata")
+        for key, name in (("kernelspec", "language"), ("language_info", "name")):
+            about = metadata.get(key) if isinstance(metadata, dict) else None
+            named = about.get(name) if isinstance(about, dict) else None
+            if isinstance(named, str) and named.strip():
+                return "" if named.strip().lower() in ("python", "ipython", "python3") else one_line(named.strip().lower())
+        return ""
 
     @property
     def cells(self) -> list[Node]:
@@ -173,13 +186,15 @@ def _style(content: bytes) -> Style:
 def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     import jupytext
 
+    python = path.suffix.lower() == ".py"
+    encoding = _declared(content) if python else "utf-8"
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        raise CannotOpen(f"{shown} is not a text in UTF-8.") from None
+        text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding).replace("\r\n", "\n")
+    except ValueError:
+        raise CannotOpen(f"{shown} is not a text in {encoding.upper()}.") from None
     if "\0" in text:
         raise CannotOpen(f"{shown} is not a text.")
-    python, style = path.suffix.lower() == ".py", _style(content)
+    style = _style(content)._replace(encoding=encoding)
     if python and not _PERCENT.search(text):
         cells: list[Node] = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}] if text.strip() else []
         return NotebookFile(path.absolute(), digest(content), {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "script", style)
@@ -197,6 +212,18 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
         raise CannotOpen(f"{shown} cannot be read as cells: {one_line(str(error))}.") from None
     del read["cells"][0]
     return NotebookFile(path.absolute(), digest(content), read, form, style, header=header, text=body)
+
+
+def _declared(content: bytes) -> str:
+    """Return the encoding that a script names in its first lines, as Python reads it; UTF-8 if it names none that Python knows."""
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:
+        return "utf-8"
+    return "utf-8" if encoding == "utf-8-sig" else encoding
 
 
 def _text(value: object) -> str | None:

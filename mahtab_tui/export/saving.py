@@ -69,12 +69,12 @@ def digest_of(path: Path) -> str:
         return ""
 
 
-def write(path: Path, text: str, known: str | None) -> str:
-    """Write a file in one step, and return its digest. known: the digest that it must have now; None for any. Raises `ChangedOutside`, `OSError`."""
+def write(path: Path, text: str, known: str | None, encoding: str = "utf-8") -> str:
+    """Write a file in one step, and return its digest. Characters that its encoding lacks become ``?``. known: the digest that it must have now; None for any. Raises `ChangedOutside`, `OSError`."""
     if known is not None and digest_of(path) != known:
         raise ChangedOutside
-    replace_file(path, text)
-    return digest(text.encode("utf-8", "replace"))
+    replace_file(path, text, encoding)
+    return digest(text.encode(encoding, "replace"))
 
 
 def _after(cell: Node, run: Cell, selected: Selected, told: Callable[[str], str]) -> Node:

@@ -49,7 +49,7 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
     replace_file(path, text)
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str, encoding: str = "utf-8") -> None:
     """Write a file in one step: others see the old one or the new one, whole. A link stays one. Raises `OSError`."""
     path = Path(os.path.realpath(path))
     try:
@@ -58,7 +58,7 @@ def replace_file(path: Path, text: str) -> None:
         error.filename = str(path)  # not the name of the draft
         raise
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+        with os.fdopen(handle, "w", encoding=encoding, errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

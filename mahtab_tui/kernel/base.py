@@ -58,6 +58,8 @@ class KernelInfo:
     """While the connection to the kernel is lost: when it is tried again, in seconds since the epoch."""
     address: str = ""
     """For ``--kernel``, without a token; empty for here."""
+    language: str = ""
+    """In small letters, of a kernel that does not run Python."""
 
     @property
     def folder_here(self) -> str:

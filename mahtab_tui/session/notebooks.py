@@ -57,9 +57,11 @@ class Notebook(logging.Handler):
         file: NotebookFile,
         past: Sequence[Record] = (),
         everything: Callable[[], Sequence[Record]] = tuple,
+        kernel_language: Callable[[], str] = str,
     ) -> None:
         """past: the last records of a resumed session. everything: returns all of them that are kept, or raises `StoreError`.
 
+        kernel_language: returns the language that the kernel runs, if it is not Python.
         If the session has opened the file earlier, its cells are not shown again.
         """
         super().__init__()
@@ -72,6 +74,7 @@ class Notebook(logging.Handler):
         self._inbox = inbox
         self._cells = cells
         self._secrets = secrets
+        self._kernel_language = kernel_language
         self._lock = threading.Lock()
         """Held while the file is read or written."""
         self._arrived: deque[Record] = deque(past)
@@ -94,6 +97,8 @@ class Notebook(logging.Handler):
         """The file that the folded records have opened last."""
         self._timer: threading.Timer | None = None
         """Until a file that is kept up to date is written."""
+        self._asked = ""
+        """The language of which the user has been told that the kernel does not run it."""
         self._pause = PAUSE
         self.problem = ""
         """Why a file that is kept up to date could not be written, as a sentence."""
@@ -147,6 +152,8 @@ class Notebook(logging.Handler):
         count = len(file.cells)
         places = f"cells {first:,} to {first + count - 1:,}" if count > 1 else f"cell {first:,}"
         text = f"{self.label}: {places}, as in the file. None of them has run here." if count else f"{self.label} has no cells yet."
+        if file.language:
+            text += f" It is for {file.language}, not for Python."
         if file.kept:
             text += " The file is kept up to date."
         emit(self._log, records.NotebookFile(text, file=str(file.path), digest=file.digest, first=first, cells=count, kept=file.kept))
@@ -196,6 +203,10 @@ class Notebook(logging.Handler):
         return self._edited.get(place) or source_of(self._cell(place))
 
     def _run_in_order(self, places: Sequence[int]) -> None:
+        language = self._file.language
+        if language not in ("", self._kernel_language(), self._asked):
+            self._asked = language
+            raise NoSuchCell(f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python all the same.")
         waiting: dict[int, int] = {}
         """The inputs that still wait, by their places."""
 
@@ -228,7 +239,7 @@ class Notebook(logging.Handler):
             # A script has no outputs, so it may be the same although cells ran.
             written = over or (bool(text) and (self._file.form == "ipynb" or text != saving.text_of(self._file, self._content)))
             if written:
-                self._digest = saving.write(self.path, text, None if over else self._digest)
+                self._digest = saving.write(self.path, text, None if over else self._digest, self._file.style.encoding)
                 self._content = content
                 emit(self._log, records.NotebookWritten(digest=self._digest))
             elif saving.digest_of(self.path) != self._digest:
@@ -277,7 +288,7 @@ class Notebook(logging.Handler):
     def save_copy(self, path: Path) -> None:
         """Write the notebook as it is now into another file. Raises `OSError`."""
         with self._lock:
-            saving.write(path, saving.text_of(self._file, self._now()), None)
+            saving.write(path, saving.text_of(self._file, self._now()), None, self._file.style.encoding)
 
     def read_again(self) -> None:
         """Show the cells of the file as another program has written it, in place of those from before. Raises `CannotOpen`."""

@@ -140,7 +140,7 @@ class Parts:
         if notebook is not None:
             from mahtab_tui.session.notebooks import Notebook
 
-            self.notebook = Notebook(log, inbox, self.cells, secrets, notebook, past, everything)
+            self.notebook = Notebook(log, inbox, self.cells, secrets, notebook, past, everything, lambda: kernel.info().language)
             log.addHandler(self.notebook)
         self.cell_thread = CellThread(log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past)
 

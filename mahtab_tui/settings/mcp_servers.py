@@ -104,7 +104,7 @@ def read_mcp_json(path: Path) -> McpJson:
             return McpJson({}, (f"{path}: not a file, so no server is used.",))
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return McpJson({})
     except OSError as error:
         return McpJson({}, (f"{path}: the file cannot be read: {error.strerror}.",))

@@ -222,7 +222,7 @@ def read_text(path: Path) -> str:
         if path.exists() and not path.is_file():
             raise SettingsError(f"{path}: not a file.")
         return path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: the file is not UTF-8 text.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -98,8 +99,10 @@ def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the database; a new one is readable by this user only. Raises `StoreError`."""
+    """Open the database; a new one is readable by this user only. One that cannot be written is opened for reading. Raises `StoreError`."""
     with as_sentences(path):
+        if is_read_only(path):
+            return _opened_for_reading(path)
         connection = open_file(path, "", WAIT)
         connection.text_factory = readable
         try:
@@ -108,6 +111,26 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether there is a database that this user cannot write."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _opened_for_reading(path: Path) -> sqlite3.Connection:
+    for options in ("mode=ro", "mode=ro&immutable=1"):  # the first also reads what is not in the file yet, if SQLite can
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, check_same_thread=False, timeout=WAIT, isolation_level=None)
+        connection.text_factory = readable
+        try:
+            connection.execute("select count(*) from sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            connection.close()
+            if options.endswith("1"):
+                raise
+        else:
+            break
+    return connection
 
 
 def fetched(path: Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

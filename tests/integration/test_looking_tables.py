@@ -79,6 +79,7 @@ extension = pd.DataFrame({
     "ok": pd.array([True, None, False], dtype="boolean"), "grade": pd.Categorical(["low", "high", None], ["low", "mid", "high"], ordered=True),
     "zone": pd.to_datetime(["2026-03-02 10:00", None, "2026-03-01 11:30"]).tz_localize("Europe/Berlin"),
     "span": pd.to_timedelta([5, None, 3], unit="h"), "arrow": pd.Series([1, None, 3], dtype="int64[pyarrow]")})
+sparse = pd.get_dummies(pd.Series(["x", "y", "x"]), sparse=True)
 records = [{"a": 2, "b": "x"}, {"a": 1}, {"b": "Y", "c": [1]}]
 fields = np.array([(1, 2.5, "x"), (2, float("nan"), "y"), (0, 1.0, "z")], dtype=[("n", int), ("v", float), ("t", "U3")])
 matrix = np.arange(6.0).reshape(3, 2)
@@ -104,9 +105,10 @@ def libraries() -> Iterator[Looking]:
 @pytest.mark.parametrize(
     ("name", "column", "texts", "upwards", "downwards", "missing"),
     [
+        ("sparse", 0, ("True", "False", "True"), (1, 0, 2), (0, 2, 1), ()),
         ("polars", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
         ("polars", 1, ("3", "1", "2"), (1, 2, 0), (0, 2, 1), ()),
-        ("polars", 2, ("1.5", None, None), (0, 1, 2), (0, 1, 2), (1, 2)),
+        ("polars", 2, ("1.5", "NaN", None), (0, 1, 2), (0, 1, 2), (2,)),
         ("polars", 3, ("2026-01-02", None, "2025-01-01"), (2, 0, 1), (0, 2, 1), (1,)),
         ("polars", 5, ("True", None, "False"), (2, 0, 1), (0, 2, 1), (1,)),
         ("arrow", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),

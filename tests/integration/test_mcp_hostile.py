@@ -240,7 +240,7 @@ def test_completion_starts_a_server_in_the_background_and_knows_its_tools_then(o
     def found() -> list[str]:
         return [item.label for item in it.session.complete("echo.s", 6).items]
 
-    found()
+    assert it.session.complete("echo.s", 6).pending
     wait_for(lambda: found() == ["say", "sleep"])
     explained = it.session.kernel.explain("echo.add(", 9)
     assert explained is not None

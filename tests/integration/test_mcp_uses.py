@@ -111,6 +111,11 @@ def test_results_and_tools_in_variables_come_back_with_a_session(open_session: C
     assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
 
 
+def test_the_first_dir_of_a_server_lists_its_tools(open_with: Open) -> None:
+    it = open_with(echo=plain(), gone={"command": "there-is-none"})
+    assert it.value("'say' in dir(echo), dir(gone)") == "(True, [])"
+
+
 def test_help_says_what_a_server_is_and_lists_its_tools(open_with: Open) -> None:
     it = open_with(echo=plain())
     assert "It is started when a tool is first used." in it.run("help(echo)").text

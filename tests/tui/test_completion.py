@@ -31,12 +31,17 @@ class Kernel:
         self.free = threading.Event()
         self.free.set()
         self.asked: list[str] = []
+        self.pending = 0
+        """Answers that say that there will soon be others."""
 
     def complete(self, code: str, cursor: int) -> Completions:
         self.asked.append(code)
         assert self.free.wait(30)
         if self.busy:
             raise KernelError("The kernel does not answer.")
+        if self.pending:
+            self.pending -= 1
+            return Completions(cursor, (), 0, pending=True)
         return checked(Completions, complete(NAMESPACE, code, cursor))
 
 
@@ -167,6 +172,13 @@ async def test_a_list_that_waits_for_its_answer_has_only_what_fits(pilot: Pilot[
     assert [item.label for item in shown(pilot).items] == ["prices"]
     await pilot.press("tab")
     assert app_of(pilot).editor.text == "prices"
+
+
+async def test_completions_that_a_server_will_bring_are_asked_for_again(pilot: Pilot[None], kernel: Kernel) -> None:
+    kernel.pending = 3
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    assert kernel.pending == 0
 
 
 async def test_a_click_on_a_row_that_is_gone_changes_nothing(pilot: Pilot[None], kernel: Kernel) -> None:

@@ -25,7 +25,13 @@ class Bench:
     """A notebook over a bus, without a session."""
 
     def __init__(
-        self, path: Path, past: tuple[Record, ...] = (), secrets: tuple[str, ...] = (), kept: bool = False, everything: tuple[Record, ...] = ()
+        self,
+        path: Path,
+        past: tuple[Record, ...] = (),
+        secrets: tuple[str, ...] = (),
+        kept: bool = False,
+        everything: tuple[Record, ...] = (),
+        kernel_language: str = "",
     ) -> None:
         self.log, _ = setup_logging()
         self.secrets = Secrets(lambda: secrets)
@@ -33,7 +39,7 @@ class Bench:
         self.log.addHandler(self.shown)
         unused: Any = None
         file = replace(read_notebook(path) if path.exists() else new_notebook(path), kept=kept)
-        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything)
+        self.notebook = Notebook(self.log, Inbox(self.log), unused, self.secrets, file, past, lambda: everything, lambda: kernel_language)
         self.log.addHandler(self.notebook)
         self.notebook._show() if not self.notebook._shown else None
         self.taken: list[Record] = []

@@ -248,6 +248,34 @@ def test_a_script_with_a_byte_order_mark_runs_and_keeps_it(tmp_path: Path, open_
         assert path.read_text("utf-8") == before.replace("2", "7")
 
 
+def test_a_script_in_an_encoding_that_it_names_is_opened_and_saved_in_it(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path = tmp_path / "it.py"
+    path.write_bytes("# -*- coding: latin-1 -*-\n# %%\nx = 'ü'\n".encode("latin-1"))
+    it = open_bench(path)
+    it.happen(*again(1, 1, "x = 'ö'"))
+    it.notebook.save()
+    assert path.read_bytes() == "# -*- coding: latin-1 -*-\n# %%\nx = 'ö'\n".encode("latin-1")
+    assert not it.notebook.save()
+
+
+@pytest.mark.parametrize("metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}])
+def test_a_notebook_for_another_language_says_so_and_asks_before_its_first_run(
+    tmp_path: Path, open_bench: Callable[..., Bench], metadata: dict[str, Any]
+) -> None:
+    cell: dict[str, Any] = {"cell_type": "code", "source": "x <- 1", "metadata": {}, "outputs": [], "execution_count": None}
+    path = tmp_path / "it.ipynb"
+    path.write_text(json.dumps({"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 4}))
+    it = open_bench(path)
+    assert next(record.text for record in it.records() if isinstance(record, records.NotebookFile)).endswith("It is for r, not for Python.")
+    runs: tuple[Callable[[], None], ...] = (it.notebook.run_up_to, lambda: it.notebook.run(1))
+    for run in runs:
+        it.notebook._asked = ""
+        with pytest.raises(NoSuchCell, match="is for r, and this kernel runs Python"):
+            run()
+        run()
+    open_bench(path, kernel_language="r").notebook.run_up_to()
+
+
 def test_a_hidden_cell_takes_no_room_of_what_the_model_is_told(tmp_path: Path) -> None:
     prompt = PromptHandler()
     for place, text in ((1, "first"), (2, "x" * 900), (3, "y" * 900), (4, "last")):

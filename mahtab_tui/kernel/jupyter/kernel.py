@@ -310,7 +310,10 @@ class JupyterKernel(Unkept):
         return self._needed().ask(op, timeout, **fields)
 
     def _info_as(self, state: KernelState) -> KernelInfo:
-        return KernelInfo("", "", "", 0, state, self._wire.label, self._wire.next_try, self._wire.address)
+        language = "" if self._talk is None else self._talk.language.lower()
+        other = "" if language == "python" else language
+        wire = self._wire
+        return KernelInfo("", "", "", 0, state, wire.label, wire.next_try, wire.address, other)
 
     def _tell(self, state: KernelState, text: str) -> None:
         self._state = state

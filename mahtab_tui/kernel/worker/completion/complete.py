@@ -35,8 +35,8 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     names = names_at(namespace, code[: place.start])
     if place.kind == "string":
         return _in_string(names, place, code, cursor)
-    found = _listing(_candidates(namespace, names, place, code), place.stem, place.start)
-    return {**found, "pending": place.kind == "attribute" and _waits(resolve(place.target, names.values))}
+    pending = place.kind == "attribute" and _waits(resolve(place.target, names.values))  # before: what comes meanwhile is listed
+    return {**_listing(_candidates(namespace, names, place, code), place.stem, place.start), "pending": pending}
 
 
 def _waits(value: Any) -> bool:

@@ -179,7 +179,8 @@ def _name(function: Any) -> tuple[str, str]:
     if type(function) in BOUND:
         function = function.__func__
     if is_dispatcher(function):
-        return str(own_dict(function).get("__name__", "")), "numpy"
+        name = own_dict(function).get("__name__")
+        return (name if type(name) is str else ""), "numpy"
     if type(function) not in _NAMED:
         return "", ""
     name, module = function.__name__, function.__module__ if type(function) in _WITH_MODULE else ""

@@ -28,7 +28,7 @@ class PolarsColumn:
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.gather(list(rows))
         if self._float:
-            return [None if value is None else float_text(value, self._decimals) for value in part.to_list()]
+            return [None if value is None else float_text(value, self._decimals) or "NaN" for value in part.to_list()]
         return [cell_text(value) for value in part.to_list()]
 
     def value(self, row: int) -> Any:
