@@ -27,6 +27,8 @@ _BLANK = frozenset(
 _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
 """Characters that look like ``'``, ``"`` or ``;``."""
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
+_LONG = 100_000
+"""Characters of a text in which each hidden one is looked up."""
 _MOST_MARKS = 4
 """Combining marks that one letter may have."""
 
@@ -41,6 +43,14 @@ def places(text: str) -> Iterator[tuple[int, str]]:
     for found in _SUSPECT.finditer(text):
         if symbol := _symbol(found[0]) or (_joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])):
             yield found.start(), symbol
+
+
+def symbols(text: str) -> set[str]:
+    """Return the symbols of all hidden characters of a text, and in a very long one also of marks that may have a letter to stand on."""
+    if len(text) <= _LONG:
+        return {symbol for _, symbol in places(text)}
+    rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
+    return {symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))}
 
 
 def visible(text: str) -> str:
