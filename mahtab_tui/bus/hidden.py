@@ -35,6 +35,8 @@ _FLAGS = frozenset("\U0001f3f4" + "".join(chr(0xE0000 + ord(each)) for each in f
 _FLAG_LENGTH = 7
 _NEEDED = frozenset((_ZWNJ, _ZWJ, _KEYCAP, *_SELECTORS, *(char for flag in _FLAGS for char in flag[1:])))
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
+_LONG = 100_000
+"""Characters of a text in which each hidden one is looked up."""
 _MOST_MARKS = 4
 """Combining marks that one letter may have."""
 
@@ -51,6 +53,14 @@ def places(text: str) -> Iterator[tuple[int, str]]:
             continue
         if symbol := _symbol(found[0]) or (_joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])):
             yield found.start(), symbol
+
+
+def symbols(text: str) -> set[str]:
+    """Return the symbols of all hidden characters of a text, and in a very long one also of marks that may have a letter to stand on."""
+    if len(text) <= _LONG:
+        return {symbol for _, symbol in places(text)}
+    rare = (char for char in set(text) if _SUSPECT.fullmatch(char))
+    return {symbol for char in rare if (symbol := _symbol(char) or (_joins(char) and _code_point(char)))}
 
 
 def visible(text: str) -> str:

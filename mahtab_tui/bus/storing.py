@@ -6,6 +6,8 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from mahtab_tui.bus.partials import Partial, StoredStream, key_of
@@ -70,6 +72,8 @@ class StoreHandler(logging.Handler):
         self._kept: set[str] = set()
         """Keys of the partial records in the store."""
         self._failing = False
+        self._leaves_out = False
+        """Whether a record could not be stored at all."""
         self._over = False
         """Another program has taken the session over."""
         self._news: list[tuple[str, str]] = []
@@ -134,7 +138,7 @@ class StoreHandler(logging.Handler):
     def _write(self, *, partials: bool) -> None:
         try:
             while self._queue:
-                self._store.append(self._queue[0])
+                self._keep(partial(self._store.append, self._queue[0]))
                 self._queued -= len(self._queue.popleft().text)
             for key in self._kept - self._partials.keys():
                 self._store.partial(key, None)
@@ -151,11 +155,23 @@ class StoreHandler(logging.Handler):
             self._recover()
 
     def _write_partials(self) -> None:
-        for key, partial in self._partials.items():
-            if partial.fresh:
-                self._store.partial(key, partial.record())
+        for key, growing in self._partials.items():
+            if growing.fresh:
+                self._keep(partial(self._store.partial, key, growing.record()))
                 self._kept.add(key)
-                partial.fresh = False
+                growing.fresh = False
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        """Write a record. One that can never be stored is left out, so that those after it are. Raises `StoreError`."""
+        try:
+            write()
+        except StoreError:
+            raise
+        except Exception as error:
+            if not self._leaves_out:  # once, for the message may be such a record, too
+                self._leaves_out = True
+                text = f"A record cannot be saved ({type(error).__name__}). The session goes on without it."
+                self._news.append(("warning", text))
 
     def _fail(self, error: StoreError) -> None:
         if not self._failing:

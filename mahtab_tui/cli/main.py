@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import gc
 import os
 import sys
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.commands import COMMANDS, Commands
 from mahtab_tui.cli.options import Approval, CodeDir, Given, Json, KernelAddress, MaxUsd, Model, Python, SkillsDir, checked_settings
-from mahtab_tui.cli.printing import fail, fail_on, guard_terminal, need_folder, say
+from mahtab_tui.cli.printing import fail, fail_on, guard_terminal, need_folder, say, warn
 from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
@@ -43,6 +45,11 @@ CELLS = (".ipynb", ".py", ".md")
 
 LATEST = "latest"
 BY_PROJECT = "."
+_REFUSALS = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS),
+}
+"""Errors of the system's limits and of full disks: a sentence says all of them."""
 _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
 """Options whose value may be omitted, with the value to use then."""
 
@@ -324,4 +331,11 @@ def main() -> None:
         words = _with_load(_with_optional_value(sys.argv[1:]), with_value, options_there)
     except typer.Exit as error:
         raise SystemExit(error.exit_code) from None
-    command(args=words, prog_name="mahtab-tui")
+    try:
+        command(args=words, prog_name="mahtab-tui")
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        named = f": {error.filename}" if error.filename else ""
+        warn(one_line(f"The system refuses what is needed: {error.strerror}{named}. See ulimit -a and df."))
+        raise SystemExit(1) from None

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,6 +142,8 @@ class Wire:
         self._call = call
         self.next_try = 0.0
         """When the next try to connect begins, in seconds since the epoch; 0 while the wire is there."""
+        self.given_up = threading.Event()
+        """Set once nobody wants the kernel any more: nothing waits long for the other machine then."""
 
     def lost(self, next_try: float, why: str) -> None:
         """The wire is gone, and is tried again. why: as a clause."""

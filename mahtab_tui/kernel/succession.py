@@ -71,6 +71,8 @@ class Succession:
         """Held while one process takes the place of another."""
         self._changed = threading.Condition()
         self._closed = False
+        self._starting: WorkerProcess | None = None
+        """The process that is being started."""
 
     def start(self, host: KernelHost, python: str | None) -> None:
         """Start the first process. python: as for `launch.Place.find`. Raises `KernelError`."""
@@ -161,6 +163,10 @@ class Succession:
     def close(self, *, leave: bool) -> None:
         """End the process, or leave it to the next host."""
         self._closed, self.failure = True, CLOSED
+        if not leave or self.worker is None:
+            self._wire.given_up.set()
+        if (starting := self._starting) is not None:
+            starting.kill(CLOSED)
         with self._swap:
             worker, self.worker = self.worker, None
         if worker is not None and leave:
@@ -251,7 +257,11 @@ class Succession:
         self._size_told = self.size
         start = partial(self._place.start, executable, folder, self._color, self._size_told, self._wire)
         worker = WorkerProcess(executable, folder, start, self._host, self)
-        worker.start()
+        self._starting = worker
+        try:
+            worker.start()
+        finally:
+            self._starting = None
         self.attached = worker.waited
         self._wire.next_try = 0.0
         if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):

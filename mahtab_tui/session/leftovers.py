@@ -25,7 +25,10 @@ def remove_leftovers() -> None:
     held()
     with contextlib.suppress(SharingError):
         running_sessions()
-    temporary = Path(tempfile.gettempdir())
+    try:
+        temporary = Path(tempfile.gettempdir())
+    except OSError:  # nothing can be written anywhere
+        return
     for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
         with contextlib.suppress(OSError):
             found = left.lstat()

@@ -72,7 +72,8 @@ class Claim:
     def release(self) -> None:
         """Give the session up."""
         if not self.lost:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a file that is left is removed by the next program
+                self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
@@ -98,7 +99,8 @@ def claim(session: str) -> Claim | None:
         else:
             made = Claim(path, descriptor)
             if file_identity(path) == made._identity:  # and not released between the two calls
-                _write_holder(descriptor)
+                with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+                    _write_holder(descriptor)
                 return made
             os.close(descriptor)
     return None

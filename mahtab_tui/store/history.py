@@ -47,17 +47,17 @@ class History:
     def add(self, text: str, mode: str) -> None:
         """Add an input, unless it equals the last one."""
         text = self._mask(text)
-        last = self._do("select text, mode from input where project = ? order by number desc limit 1", (self._project,))
+        last = self._do("select text, mode from input where project = ? order by number desc limit 1", (stored(self._project),))
         if [(restored(row[0]), row[1]) for row in last] != [(text, mode)]:
-            row = (time.time(), self._project, mode, stored(text))
+            row = (time.time(), stored(self._project), mode, stored(text))
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, limit: int = 2_000) -> list[HistoryEntry]:
         """Return the inputs, this project's first, then the newest first; each text once."""
         query = "select text, mode, project, time from input where ? is null or mode = ? order by project = ? desc, number desc limit ?"
         seen: dict[tuple[str, str], HistoryEntry] = {}
-        for text, *rest in self._do(query, (mode, mode, self._project, limit)):
-            entry = HistoryEntry(restored(text), *rest)
+        for text, input_mode, project, when in self._do(query, (mode, mode, stored(self._project), limit)):
+            entry = HistoryEntry(restored(text), input_mode, restored(project), when)
             seen.setdefault((entry.text, entry.mode), entry)
         return list(seen.values())
 

@@ -214,7 +214,7 @@ class SqliteStore:
         from mahtab_tui.store.digest import Digest
 
         now = time.time()
-        row = (self.session, self._name, self._project, now, now)
+        row = (self.session, stored(self._name), stored(self._project), now, now)
         connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
         self._digest = Digest(connection, self.session)
         self._digest.begin()
@@ -268,12 +268,14 @@ def list_sessions(path: Path, project: str | None = None, *, begins: str = "", l
 
     begins: only those whose id begins so. limit: how many, or `ALL`.
     """
-    return [session_row(row) for row in fetched(path, _LIST, (project, project, begins, stored(begins), limit))]
+    folder = None if project is None else stored(project)
+    return [session_row(row) for row in fetched(path, _LIST, (folder, folder, stored(begins), stored(begins), limit))]
 
 
 def count_sessions(path: Path, project: str | None = None) -> int:
     """Return the number of sessions of one project or of all. Raises `StoreError`."""
-    rows = fetched(path, "select count(*) from session where ? is null or project = ?", (project, project))
+    folder = None if project is None else stored(project)
+    rows = fetched(path, "select count(*) from session where ? is null or project = ?", (folder, folder))
     return int(rows[0][0]) if rows else 0
 
 

@@ -26,10 +26,15 @@ class Crash(NamedTuple):
     traceback: str
     file: Path | None
     """The file with the traceback; None if it could not be written."""
+    by_system: bool = False
+    """Whether the system has refused something, such as another file, which the message says."""
 
     def report(self, advice: str = "") -> str:
         """Write the message for the user. advice: a sentence that says how to go on."""
-        where = f"The traceback is in {self.file}." if self.file else f"Its traceback, which is not saved:\n{self.traceback}"
+        if self.file or self.by_system:
+            where = f"The traceback is in {self.file}." if self.file else ""
+        else:
+            where = f"Its traceback, which is not saved:\n{self.traceback}"
         return "\n".join(filter(None, [f"mahtab-tui: The screen has ended because of an error in it: {self.error}", where, advice]))
 
 
@@ -47,5 +52,5 @@ def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool 
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(about + told)
     except OSError:
-        return Crash(words, told, None)
+        return Crash(words, told, None, by_system=isinstance(error, OSError))
     return Crash(words, told, path)

@@ -43,7 +43,8 @@ class ScreenGuard:
         self._reader.start()
         # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        self._streams = [os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in self._terminal]
+        screens = (self._terminal[0], self._terminal[1 if os.isatty(2) else 0])  # stderr may be closed
+        self._streams = [os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in screens]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
         self._close_off()
         return self
@@ -108,6 +109,9 @@ def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
         name = failure.thread.name if failure.thread is not None else "unknown"
         if name == _WRITER and isinstance(failure.exc_value, OSError) and failure.exc_value.errno == errno.EIO:
             return  # the terminal was closed, which ends the program
+        if isinstance(failure.exc_value, OSError):  # the system's limits, a full disk
+            tell(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
+            return
         lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
         tell(
             f"An error has ended the thread {name!r} of mahtab-tui. If something no longer works, leave, and come back with --continue."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -41,6 +42,9 @@ _LOOK = 1.0
 _PAUSE_OF_READING = 4.0
 """How much longer than each step to wait after it, while older sessions are read."""
 
+_FILES, _FEWEST_FILES = 256, 64
+"""Open files that are wanted, and those without which there is no screen."""
+
 SMALLEST = (20, 5)
 """Columns and lines of the smallest terminal."""
 
@@ -58,9 +62,21 @@ def check_terminal(instead: str = "") -> None:
         raise NoTerminal(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
         raise NoTerminal("TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color.")
+    _check_open_files()
     columns, lines = shutil.get_terminal_size()
     if columns < SMALLEST[0] or lines < SMALLEST[1]:
         raise NoTerminal(f"The terminal is too small: {columns} x {lines}, at least {SMALLEST[0]} x {SMALLEST[1]} is needed.")
+
+
+def _check_open_files() -> None:
+    """Raise the limit of open files as far as allowed. Raises `NoTerminal` if that is too few for the screen."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= _FILES:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard), hard))
+    if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _FEWEST_FILES:
+        raise NoTerminal(f"Only {allowed} files may be open here, and the screen needs {_FEWEST_FILES}: see ulimit -n.")
 
 
 def end_with_terminal() -> None:

@@ -237,3 +237,31 @@ def test_in_a_folder_that_was_deleted_it_works_in_the_one_above_and_says_so(proj
     gone.mkdir()
     done = subprocess.run([*started, "sessions"], cwd=gone, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, f"mahtab-tui: The working directory {gone} cannot be used any more; it is {project} now.\n")
+
+
+def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_is_no_text_the_screen_works(project: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(project) + b"/p\xff\xfe x"))
+    folder.mkdir()
+    limited = ["bash", "-c", f'ulimit -f 0; exec "{PROGRAM[0]}" --model demo 2>&-']
+    with Terminal(limited, cwd=folder) as screen:
+        screen.wait("kernel .*idle")
+        screen.enter("6 * 7")
+        screen.wait(r"\b42\b")
+        screen.wait("The session goes on")
+        assert screen.leave() == 0
+        assert b"Traceback" not in screen.raw
+
+
+@pytest.mark.parametrize(
+    ("started", "said"),
+    [
+        ("ulimit -n 20; exec %s", "Only 20 files may be open here"),
+        ("exec %s <&-", "This needs a terminal."),
+        ("exec %s <&- >&-", "This needs a terminal."),
+    ],
+)
+def test_what_the_system_does_not_allow_is_said_in_a_sentence(project: Path, started: str, said: str) -> None:
+    with Terminal(["bash", "-c", started % f'"{PROGRAM[0]}" --model demo'], cwd=project) as screen:
+        screen.wait(said)
+        assert screen.wait_end() == 2
+        assert b"Traceback" not in screen.raw

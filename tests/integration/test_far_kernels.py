@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import KernelState
+from mahtab_tui.kernel.base import KernelError, KernelState
 from mahtab_tui.kernel.elsewhere import wire
 from mahtab_tui.kernel.elsewhere.address import parse
 from mahtab_tui.kernel.elsewhere.place import Elsewhere
@@ -300,3 +300,25 @@ def test_nothing_is_left_after_cleaning(road: Road, tmp_path: Path) -> None:
     assert kernels == 0
     assert {str(road.home / ".cache" / "mahtab-tui"), str(road.home / ".mahtab" / "elsewhere")} <= set(removed)
     assert [str(path.relative_to(road.home)) for path in road.home.rglob("*")] == [".cache"]
+
+
+@pytest.mark.timeout(40)  # less than the time for which the other machine may be silent
+def test_closing_does_not_wait_for_a_machine_that_does_not_answer(project: Path) -> None:
+    (project / "hang.sh").write_text("echo $$ > new; mv new pid; exec sleep 600")
+    kernel = ProcessKernel(place=Elsewhere(parse("command: sh hang.sh"), 1.0))
+    failures: list[KernelError] = []
+
+    def start() -> None:
+        try:
+            kernel.start(RecordingHost())
+        except KernelError as error:
+            failures.append(error)
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    wait_for((project / "pid").exists)
+    kernel.close()
+    starting.join()
+    assert len(failures) == 1
+    pid = int((project / "pid").read_text())
+    wait_for(lambda: not alive(pid))

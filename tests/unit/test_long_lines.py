@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.style import Style
 
-from mahtab_tui.tui.rows.code import shorten
+from mahtab_tui.tui.rows.code import two_ends
 from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
 
 
@@ -37,10 +37,11 @@ def test_of_a_long_line_both_ends_are_shown_and_how_much_is_not(size: int) -> No
 
 def test_lines_that_are_long_are_shortened_among_others_and_the_others_stay() -> None:
     code = "\n".join(["first", "b" * 50_000, "last"])
-    first, long, last = shorten(code).split("\n")
+    [text] = two_ends(code)
+    first, long, last = text.split("\n")
     assert (first, last) == ("first", "last")
     assert "41,000 characters of this line are not shown" in long
-    assert shorten("c" * WIDEST) == "c" * WIDEST
-    many = shorten("\n".join(["d" * 20_000] * 1_000))
+    assert two_ends("c" * WIDEST) == ["c" * WIDEST]
+    many = "".join(two_ends("\n".join(["d" * 20_000] * 1_000)))
     assert "lines left out" in many
     assert len(many) < 5_000_000

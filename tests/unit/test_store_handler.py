@@ -22,6 +22,7 @@ class FailingStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.failing = False
+        self.never = False
         self.attempts = 0
         self.written = threading.Condition()
 
@@ -31,6 +32,8 @@ class FailingStore(MemoryStore):
             self.written.notify_all()
             if self.failing:
                 raise StoreError("The disk is full.")
+            if record.text == "never" or (self.never and record.tag == tags.NOTICE):
+                raise ValueError(record.text)
             super().append(record)
 
     def partial(self, key: str, record: Record | None) -> None:
@@ -168,3 +171,13 @@ def test_what_waits_is_written_at_the_end() -> None:
     store.failing = False
     close_logging(log)
     assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["x"]
+
+
+def test_a_record_that_can_never_be_stored_is_reported_and_the_others_are_stored(bus: Bus) -> None:
+    log, store, display = bus
+    store.never = True
+    for text in ("before", "never", "after", "never"):
+        emit(log, tags.USER_REPL_IN, text, cell=1)
+    [notice] = notices(log, display)
+    assert "A record cannot be saved (ValueError)" in notice
+    assert [record.text for record in store.records] == ["before", "after"]

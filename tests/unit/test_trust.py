@@ -14,12 +14,14 @@ from typer.testing import CliRunner, Result
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.instructions import find
+from mahtab_tui.knowledge.library import load_skill_descriptions
 from mahtab_tui.knowledge.loader import ProjectPlace, skill_folders
 from mahtab_tui.settings import trust
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.settings.sources import all_held_back
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.registry import COMMANDS
+from tests.skills import write_skill
 from tests.trust import trust_project
 
 GROUPS = {**{each.id: each.group for each in PANE_COMMANDS}, **{each.id: each.group for each in COMMANDS}}
@@ -350,7 +352,6 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
-    from mahtab_tui.knowledge.library import load_skill_descriptions
     from mahtab_tui.session import Session
     from mahtab_tui.session.face import NoFace
 
@@ -404,3 +405,14 @@ def test_instructions_of_a_project_are_shown_and_trusted_with_its_settings(proje
     assert find(project).held_back
     assert run("trust", "--yes").exit_code == 0
     assert find(project).told() == {"AGENTS.md": "Use polars.\x1b[2J See @more.md", "more.md": "More."}
+
+
+def test_skills_of_a_project_are_shown_and_trusted_with_its_settings(project: Path) -> None:
+    folder = write_skill(project / ".mahtab" / "skills", "ours", content="Ours.").parent
+    (folder / "more.md").write_text("More.")
+    shown = CliRunner().invoke(app, ["config", "trust"], input="n\n").stdout
+    assert f"{folder}/SKILL.md: a skill for the model:\nours: fine\n\nOurs.\n" in shown
+    assert f"{folder}/more.md: a skill for the model:\nMore.\n" in shown
+    assert "ours" not in load_skill_descriptions()
+    assert run("trust", "--yes").exit_code == 0
+    assert "ours" in load_skill_descriptions()

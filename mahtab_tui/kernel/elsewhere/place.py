@@ -48,7 +48,7 @@ class Elsewhere:
     def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> FarProcess:
         waiting, self._waiting = self._waiting, None
         asked = {"python": executable, "cwd": cwd, "env": screen_variables(color, *size), "keep": self._keep}
-        connected = waiting or start(self._address, asked, self._session, wire.ask)
+        connected = waiting or start(self._address, asked, self._session, wire.ask, wire.given_up)
         if self._session and connected.noted is None:
             self.problem = "This kernel ends with its screen: the folder run in that of mahtab-tui cannot be used."
         return FarProcess(connected, wire)

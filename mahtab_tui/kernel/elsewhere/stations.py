@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -45,15 +46,21 @@ class Connected(NamedTuple):
         return _asked(self.station, self.host)
 
 
-def start(address: Address, asked: Mapping[str, Any], session: str, ask: Ask) -> Connected:
-    """Start a kernel elsewhere. Raises `KernelError`.
+def start(
+    address: Address,
+    asked: Mapping[str, Any],
+    session: str,
+    ask: Ask,
+    given_up: threading.Event,
+) -> Connected:
+    """Start a kernel elsewhere. Raises `KernelError`, also when it is given up.
 
     asked: of it, as `worker.far.station` reads it. session: the id of the one that shall find it again; empty for none.
     """
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
     began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
-    transport = Transport(address, {**_asked(station, host), "received": 0, "start": began}, ask)
+    transport = Transport(address, {**_asked(station, host), "received": 0, "start": began}, ask, given_up)
     return Connected(station, host, transport, token, noted=note(session, station) if session else None)
 
 

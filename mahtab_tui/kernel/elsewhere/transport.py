@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,8 @@ LAST_WORDS = 1.0
 LONGEST_LAST_WORDS = 10.0
 """Seconds after which the command is ended although it still carries the last words, on a thread for which nobody waits."""
 
+_LOOK = 0.2
+"""Seconds between two checks whether the user waits no more."""
 _BANNER = 2**20
 """Bytes that the way there may print before the loader's line."""
 _SAID = 4_000
@@ -43,9 +46,17 @@ class Taken(KernelError):
 class Transport:
     """A connection to the station of a kernel."""
 
-    def __init__(self, address: Address, asked: Mapping[str, Any], ask: Ask) -> None:
-        """Start the command, and connect. asked: the relay's first line. ask: asks the user for a password. Raises `KernelError`."""
+    def __init__(
+        self,
+        address: Address,
+        asked: Mapping[str, Any],
+        ask: Ask,
+        given_up: threading.Event | None = None,
+    ) -> None:
+        """Start the command, and connect. asked: the relay's first line. ask: asks the user for a password.
+        given_up: when it is set, nobody waits for the answer any more. Raises `KernelError`."""
         self._address = address
+        self._given_up = given_up or threading.Event()
         self._said = ""
         self._buffer = b""
         try:
@@ -193,6 +204,8 @@ class Transport:
         poll.register(descriptor, event)
         poll.register(self.stderr, select.POLLIN)
         while True:
+            if self._given_up.is_set():
+                raise KernelError(f"{self._address.label} was not waited for.")
             left = deadline - time.monotonic()
             if left <= 0 and self._questions.waits:
                 left = 1.0
@@ -200,7 +213,7 @@ class Transport:
                 raise KernelError(
                     f"{self._address.label} has not answered for {CONNECT_TIMEOUT:.0f} s{f' ({self.said[:200]})' if self.said else ''}."
                 )
-            ready = dict(poll.poll(min(left, 1.0) * 1000))
+            ready = dict(poll.poll(min(left, _LOOK) * 1000))
             if self.stderr in ready and not self.read_stderr():
                 poll.unregister(self.stderr)
             if descriptor in ready:

@@ -79,13 +79,17 @@ class FarProcess:
     def signal(self, number: int) -> None:
         """Send a signal to the kernel and its children; later, if there is no wire now.
 
-        A kernel that is killed counts as ended if there is no wire, or once the wire is lost.
+        A kernel that is killed counts as ended if there is no wire, once the wire is lost, or soon if nobody waits for it.
         """
         self._order(SIGNAL, str(number).encode())
         if number == signal.SIGKILL:
             self._killed = True
             if not self._connected:
                 self._ended(-number)
+            elif self._wire.given_up.is_set():
+                waiting = threading.Timer(LAST_WORDS, self._ended, (-number,))
+                waiting.daemon = True
+                waiting.start()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the kernel's end; returns its exit code. Raises `subprocess.TimeoutExpired`."""
@@ -156,7 +160,7 @@ class FarProcess:
             if self._leaving.wait(pause):
                 return None
             try:
-                transport = Transport(self._address, {**self._asked, "received": self._link.received}, self._wire.ask)
+                transport = Transport(self._address, {**self._asked, "received": self._link.received}, self._wire.ask, self._leaving)
             except (NotThere, Taken):
                 raise
             except KernelError as error:

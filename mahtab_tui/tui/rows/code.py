@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pygments.lexer import Lexer
 from pygments.lexers import PythonLexer
+from pygments.lexers.special import TextLexer
 from pygments.token import String, Token
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
@@ -18,6 +19,8 @@ from mahtab_tui.tui.rows.row import LIMIT, WIDEST, Row, Span, paragraph, shorten
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAPPED = "↪ "
 """Begins a row that continues a line of code; it is not copied."""
+PLAIN = TextLexer(stripnl=False, ensurenl=False)
+"""For code that is too long to be coloured."""
 _NO_PLACE = (sys.maxsize, "")
 
 
@@ -33,6 +36,9 @@ class CodeRows(list[Row]):
         self._settled = 0
         """Characters of the code whose highlighting cannot change any more."""
         self._settled_rows: list[Row] = []
+        self._head = ""
+        """The beginning of long code, which stays while the code grows."""
+        self._head_rows: list[Row] = []
 
     def update(self, code: str) -> None:
         """Draw this code; if it only grew, draw only its last lines again."""
@@ -41,8 +47,10 @@ class CodeRows(list[Row]):
         if not code.startswith(self._code[: self._settled]):
             self._settled, self._settled_rows = 0, []
         self._code = code
-        if (shortened := shorten(code)) != code:
-            self[:] = self._drawn(shortened)
+        if len(ends := two_ends(code)) > 1 or ends[0] != code:
+            if ends[0] != self._head:
+                self._head, self._head_rows = ends[0], list(self._drawn(ends[0]))
+            self[:] = [*self._head_rows, *(row for end in ends[1:] for row in self._drawn(end))]
             return
         tail = code[self._settled :]
         self[:] = [*self._settled_rows, *self._drawn(tail)]
@@ -63,14 +71,18 @@ def code_rows(lexer: Lexer, code: str, width: int, palette: Palette, bar: Style 
             yield row._replace(spans=spans, fill=palette.surface, indent=len(WRAPPED) if row.soft else 0)
 
 
-def shorten(code: str) -> str:
-    """Shorten long code to its two ends, and each long line too."""
-    if code.count("\n") < LIMIT and len(code) <= WIDEST:
-        return code
-    lines = code.split("\n")
-    if len(lines) > LIMIT:
-        head, tail = LIMIT * 3 // 4, LIMIT // 4
-        lines = [*lines[:head], f"# … {len(lines) - head - tail:,} lines left out …", *lines[-tail:]]
+def two_ends(code: str) -> list[str]:
+    """Return the beginning and the end of long code, or all of it; long lines are shortened."""
+    count = code.count("\n") + 1
+    if count <= LIMIT:
+        return [code if len(code) <= WIDEST else _shorten_lines(code.split("\n"))]
+    head, tail = LIMIT * 3 // 4, LIMIT // 4
+    beginning, end = code.split("\n", head)[:head], code.rsplit("\n", tail)[1:]
+    left_out = f"# … {count - head - tail:,} lines left out …"
+    return [_shorten_lines(beginning), _shorten_lines([left_out, *end])]
+
+
+def _shorten_lines(lines: list[str]) -> str:
     return "\n".join(map(shorten_line, lines))
 
 

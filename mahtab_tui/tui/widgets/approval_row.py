@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus.hidden import places
+from mahtab_tui.bus.hidden import symbols
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
@@ -30,6 +30,8 @@ Action = Literal["run", "skip", "all", "stop"]
 
 _BEGINNING = 40
 """Characters of the code with which the row names it, if several wait."""
+LONGEST, MOST_LINES = 100_000, 2_000
+"""Characters of code that are parsed or edited here, and lines that are edited, at most: both take time for each line."""
 
 _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
@@ -112,8 +114,12 @@ class ApprovalRow(AskingRow[Approval]):
         """The time from which Enter counts in the part that was opened last."""
         self._in_sight = in_sight
         self._rules_for = rules_for
-        self._no_rules = False
-        """Whether the user wanted rules for code for which there are none."""
+        self._refused = ""
+        """Why the answer that was given is not possible."""
+        self._loaded = False
+        """Whether the code was loaded for editing."""
+        self._hidden: list[str] = []
+        """Symbols of hidden characters in the code."""
         self._code = WaitingCode(id="waiting")
         self._has_code = False
         """Whether the row shows the code."""
@@ -136,14 +142,12 @@ class ApprovalRow(AskingRow[Approval]):
 
     def show(self, record: Approval) -> None:
         self.query_one("#reason", LineInput).value = ""
-        edited = self.query_one("#edited", CodeArea)
-        edited.load_text(clean(record.text))
-        edited.move_cursor(edited.document.end)
         for role in GUESTS:
             self.set_class(role == _role(record), role)
         chips = _EFFECT_CHIPS if record.effect else _CHIPS
         self._chips.offer([chip for chip in chips if record.effect or record.is_code is not False or chip.answer not in _CODE_ONLY])
-        self._has_code, self._unread, self._no_rules = False, None, False
+        self._has_code, self._unread, self._loaded, self._refused = False, None, False, ""
+        self._hidden = sorted(symbols(record.text))[:3]
         self._tools = _tools_of_searches(record.text)
         self._code.show(record.text.strip("\n"))
         self.show_part("chips")
@@ -190,16 +194,16 @@ class ApprovalRow(AskingRow[Approval]):
                 parts.append(("PgDn reads on", "$muted"))
         if hint := _HINTS.get(self._part):
             parts.append((hint, "$muted"))
-        if self._no_rules:
-            parts.append(("no rule can let this code run without asking", "$moon"))
+        if self._refused:
+            parts.append((self._refused, "$moon"))
         if record.why and self._part == "chips":
             parts.append(
                 (clean(record.why) if record.effect else f"asks before it runs: {clean(record.why)}", "$moon" if record.effect else "$muted")
             )
         if self._tools:
             parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
-        if hidden := {symbol for _, symbol in places(record.text)}:
-            parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
+        if self._hidden:
+            parts.append((f"holds hidden characters: {' '.join(self._hidden)}", "$bad"))
         self._say(parts)
 
     def _part_of(self, record: Approval) -> str:
@@ -220,11 +224,25 @@ class ApprovalRow(AskingRow[Approval]):
             case "skip":
                 self.go_to("reason")
             case "edit":
-                self.go_to("edited")
+                self._edit(self._requests[request].text)
             case "rules":
-                self._show_rules(self._rules_for(self._requests[request].text))
+                code = self._requests[request].text
+                self._show_rules(self._rules_for(code) if len(code) <= LONGEST else ())
             case "run" | "all" | "stop" as action:
                 self._decide(action)
+
+    def _edit(self, code: str) -> None:
+        """Load the code for editing, once, unless that would take seconds."""
+        if len(code) > LONGEST or code.count("\n") > MOST_LINES:
+            self._refused = f"too long to be edited here: at most {MOST_LINES:,} lines"
+            self.tell()
+            return
+        if not self._loaded:
+            self._loaded = True
+            edited = self.query_one("#edited", CodeArea)
+            edited.load_text(clean(code))
+            edited.move_cursor(edited.document.end)
+        self.go_to("edited")
 
     def _decide(self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()) -> None:
         """Answer, unless Enter came twice and nothing waits any more."""
@@ -247,7 +265,7 @@ class ApprovalRow(AskingRow[Approval]):
         self._decide("skip", reason=event.value.strip())
 
     def _show_rules(self, rules: tuple[str, ...]) -> None:
-        self._no_rules = not rules
+        self._refused = "" if rules else "no rule can let this code run without asking"
         if rules and not self.query("#rules"):
             self.mount(RulesToWrite(id="rules", markup=False))
         for shown in self.query(RulesToWrite):
@@ -273,6 +291,8 @@ class ApprovalRow(AskingRow[Approval]):
 def _tools_of_searches(code: str) -> str:
     if "tools" not in code:  # so that nothing is loaded for it
         return ""
+    if len(code) > LONGEST:  # it is not parsed
+        return "all of its tools="
     from mahtab_tui.session.lasting_effects import tools_of_searches
 
     return tools_of_searches(code)

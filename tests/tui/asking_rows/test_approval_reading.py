@@ -114,3 +114,32 @@ async def test_the_whole_of_very_long_code_and_of_long_lines_is_drawn(pilot: Pil
     assert "; tail = 1" in text
     assert all(f"y{number} = '⟨U+200B⟩'" in text for number in range(900))
     assert about(pilot).startswith("lines 890–901 of 901")
+
+
+async def test_of_very_long_code_the_beginning_is_shown_without_colours_and_it_is_not_edited(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot, "\n".join(f"line_{number} = {number}" for number in range(1, 250_001)))
+    assert "of 250,000, too long: only the first 300,000 characters are shown" in about(pilot)
+    await pilot.press("end")
+    await pilot.pause()
+    assert drawn_code(pilot)[-1] < "line_20000"
+    await pilot.press("e")
+    await pilot.pause()
+    assert "too long to be edited here: at most 2,000 lines" in about(pilot)
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [], "its end was not seen"
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+
+
+@pytest.mark.parametrize(
+    "code", ["x = '" + "y" * 20_000_000, "e\u0301" * 5_000_000, "\n" * 5_000_000, "\t" * 5_000_000], ids=["line", "marks", "lines", "tabs"]
+)
+@pytest.mark.timeout(60)
+async def test_code_of_megabytes_is_shown_and_answered(pilot: Pilot[None], code: str) -> None:
+    await ask_out_of_sight(pilot, code + "1")
+    for _ in range(2):
+        app_of(pilot).clock.now += 1
+        await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
