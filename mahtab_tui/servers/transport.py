@@ -23,6 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from mahtab_tui.kernel.worker.frames import FrameError, check_bare
+from mahtab_tui.servers.results import MOST_OUTSIDE_TEXTS
 from mahtab_tui.servers.state import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system.processes import tied
@@ -31,10 +33,13 @@ LONGEST = 32 * 1024 * 1024
 """Bytes of one message. Reading a longer one would keep all other threads waiting."""
 
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
+TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB outside its texts"
 GRACE = 0.5
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
 """Seconds."""
+_BUSY, _REST = 0.02, 0.02
+"""Seconds for which messages are read without a pause, and of the pause, in which other threads go on."""
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)  # a tool may take as long as it likes; the user can stop it
 
 Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
@@ -102,10 +107,18 @@ class PipeTransport:
     async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         assert self._process.stdout is not None
         why = ""
+        loop = asyncio.get_running_loop()
+        rested = loop.time()
         try:
             while line := await self._process.stdout.readline():
                 if line.strip():
+                    check_bare(line, MOST_OUTSIDE_TEXTS)
                     await incoming.send(self._parsed(line))
+                if loop.time() - rested > _BUSY:
+                    await asyncio.sleep(_REST)
+                    rested = loop.time()
+        except FrameError:
+            why = TOO_MUCH
         except ValueError:  # the limit
             why = TOO_LONG
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
@@ -137,6 +150,7 @@ class PipeTransport:
         with contextlib.suppress(ConnectionError):
             while data := await self._process.stderr.read(65536):
                 self._messages.add(decoder.decode(data))
+                await asyncio.sleep(_REST if len(data) == 65536 else 0)
 
     async def _end(self) -> None:
         """Close stdin, and end the program if that does not."""
@@ -185,12 +199,16 @@ class _LimitedStream(httpx2.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        body = bytearray()
         async for piece in self._stream:
-            size += len(piece)
-            if size > LONGEST:
+            body += piece
+            if len(body) > LONGEST:
                 raise httpx2.ReadError(TOO_LONG)
-            yield piece
+        try:
+            check_bare(bytes(body), MOST_OUTSIDE_TEXTS)
+        except FrameError:
+            raise httpx2.ReadError(TOO_MUCH) from None
+        yield bytes(body)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -126,7 +126,8 @@ def open_screen(
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        leaves = hurry or (face.app is not None and (face.app.leaves_kernel or face.app.crash is not None))
+        hurry = hurry or (face.app is not None and face.app.crash is not None)
+        leaves = hurry or (face.app is not None and face.app.leaves_kernel)
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.keeping.behind and not leaves:

@@ -268,6 +268,25 @@ def test_an_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
     assert "found" in Path(keep.folder, "index.json").read_text()
 
 
+def test_a_cell_whose_screen_was_killed_is_interrupted_after_the_time_and_its_kernel_ends() -> None:
+    first = Screen(hours=1 / 3600)
+    first.begin(1, "print(1)\nwhile True: pass")
+    (kernel,) = waiting_kernels(SESSION)
+    first.leave()
+    wait_for(lambda: not alive(kernel.pid))
+
+
+def test_a_cell_that_was_left_on_purpose_runs_on(project: Path) -> None:
+    first = Screen(hours=1 / 3600)
+    first.begin(1, "import os, time\nprint(1)\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    (kernel,) = waiting_kernels(SESSION)
+    first.leave(on_purpose=True)
+    wait_for(lambda: time.time() - kernel.since > 3)
+    assert alive(kernel.pid)
+    Path("go").touch()
+    wait_for(lambda: not alive(kernel.pid))
+
+
 def test_a_kernel_whose_holder_is_killed_ends_with_its_host() -> None:
     screen = Screen()
     screen.run(1, "n = 1")
