@@ -147,7 +147,7 @@ def open_screen(
                 app.call_after_first_picture(lambda: session.notice("Nothing of this session is saved: no conversation, no variables, no inputs."))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.call_after_first_picture(threading.Thread(target=_tell_of_the_past, args=(session, project), name="leftovers", daemon=True).start)
+            app.call_after_first_picture(threading.Thread(target=_tell_of_the_past, args=(session,), name="leftovers", daemon=True).start)
             if not no_trace:
                 app.call_after_first_picture(threading.Thread(target=_read_sessions, args=(session,), name="digests", daemon=True).start)
 
@@ -287,13 +287,15 @@ def _shown(app: TerminalApp[Any]) -> int:
     return _exit_code(app)
 
 
-def _tell_of_the_past(session: Session, project: Path) -> None:
+def _tell_of_the_past(session: Session) -> None:
     from mahtab_tui.session.leftovers import remove_leftovers
-    from mahtab_tui.session.waiting import sentence_about_waiting_kernels
+    from mahtab_tui.session.waiting import end_surplus_kernels, sentences_about_waiting_kernels
 
     remove_leftovers()
-    if not session.no_trace and (sentence := sentence_about_waiting_kernels(project)):
-        session.notice(sentence)
+    end_surplus_kernels()
+    if not session.no_trace:
+        for sentence in sentences_about_waiting_kernels():
+            session.notice(sentence, "warning")
 
 
 def _read_sessions(session: Session) -> None:

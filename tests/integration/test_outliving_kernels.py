@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import HereAndHeld
 from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.waiting import end_surplus_kernels, sentences_about_waiting_kernels
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.namespaces import keep_place
 from tests.integration.far import Road
@@ -284,6 +286,26 @@ def test_a_cell_that_was_left_on_purpose_runs_on(project: Path) -> None:
     wait_for(lambda: time.time() - kernel.since > 3)
     assert alive(kernel.pid)
     Path("go").touch()
+    wait_for(lambda: not alive(kernel.pid))
+
+
+def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.session.waiting.MOST_WAITING", 0)
+    busy = Screen()
+    busy.begin(1, "print(1)\nwhile True: pass")
+    busy.leave()
+    end_surplus_kernels()
+    (sentence,) = sentences_about_waiting_kernels()
+    assert re.match(r"A kernel of this machine has no screen: running cell 1 for \d+ s", sentence)
+    assert f"End it: mahtab-tui sessions stop {SESSION}" in sentence
+    (kernel,) = waiting_kernels(SESSION)
+    assert stop(kernel)
+    idle = Screen()
+    idle.run(1, "n = 1")
+    (kernel,) = waiting_kernels(SESSION)
+    idle.leave()
+    wait_for(lambda: not waiting_kernels(SESSION)[0].has_host)
+    end_surplus_kernels()
     wait_for(lambda: not alive(kernel.pid))
 
 
