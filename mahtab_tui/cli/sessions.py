@@ -59,6 +59,7 @@ def list_all(
     """List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
+    from mahtab_tui.bus.storing import StoreError
     from mahtab_tui.cli.kernels_waiting import kernels_that_wait
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 
@@ -69,7 +70,11 @@ def list_all(
         typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
     for session in running:
         say(f"  {session.sentence()}")
-    waiting = list(kernels_that_wait())
+    waiting = []
+    try:
+        waiting = list(kernels_that_wait())
+    except StoreError as error:  # the session file was damaged, and has been set aside
+        warn(str(error))
     for line in waiting:
         say(line)
     if running or waiting:

@@ -271,8 +271,11 @@ class Kernel(Protocol):
 
     def info(self) -> KernelInfo: ...
 
-    def close(self, *, leave: bool = False) -> None:
-        """End it for good, with its processes, threads and descriptors. leave: let it go on without a screen, if it can."""
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
+        """End it for good, with its processes, threads and descriptors. leave: let it go on without a screen, if it can.
+
+        on_purpose: the user wants that, so its cell may take as long as it likes.
+        """
 
 
 @contextmanager

@@ -227,5 +227,5 @@ class ProcessKernel:
     def info(self) -> KernelInfo:
         return self._processes.info()
 
-    def close(self, *, leave: bool = False) -> None:
-        self._processes.close(leave=leave)
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
+        self._processes.close(leave=leave, on_purpose=on_purpose)

@@ -160,7 +160,7 @@ class Succession:
             return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label, address=self._place.address)
         return self._info_of(worker, self.state)
 
-    def close(self, *, leave: bool) -> None:
+    def close(self, *, leave: bool, on_purpose: bool) -> None:
         """End the process, or leave it to the next host."""
         self._closed, self.failure = True, CLOSED
         if not leave or self.worker is None:
@@ -170,7 +170,7 @@ class Succession:
         with self._swap:
             worker, self.worker = self.worker, None
         if worker is not None and leave:
-            worker.leave()
+            worker.leave(on_purpose)
         elif worker is not None:
             worker.end(Status.KILLED, CLOSED)
         self.tell(KernelState.DEAD, "")

@@ -179,13 +179,15 @@ class WorkerProcess:
         self._signal(signal.SIGKILL)
         self._thread.join()
 
-    def leave(self) -> None:
-        """Let it go on without a host, if it can; its cells get no results. Else end it."""
+    def leave(self, on_purpose: bool) -> None:
+        """Let it go on without a host, if it can; its cells get no results. Else end it. on_purpose: as for `Kernel.close`."""
         process = self._process
         if process is None or self._held is None:
             self.end(Status.KILLED, "The screen was closed.")
             return
         self.outliving.tell()
+        if on_purpose:
+            self.tell("stay")
         with self._lock:
             self._leaving = self._left = True
         with contextlib.suppress(OSError):

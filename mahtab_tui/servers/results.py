@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.kernel.worker.frames import check_bare
+
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 LONGEST_ERROR = 4_000
+MOST_OUTSIDE_TEXTS = 2 * 1024 * 1024
+"""Bytes of JSON outside its strings. Reading more would keep all other threads waiting for seconds."""
 
 
 def parts_of(result: CallToolResult, output_schema: Any) -> list[dict[str, Any]]:
@@ -55,6 +59,7 @@ def _text(text: str) -> dict[str, Any]:
     """Return JSON as a value, and other text as it is."""
     if text[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]"):
         try:
+            check_bare(text.encode(errors="replace"), MOST_OUTSIDE_TEXTS)
             return {"kind": "json", "value": json.loads(text)}
         except (ValueError, RecursionError):
             pass

@@ -24,7 +24,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, RequestId, jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from mahtab_tui.kernel.worker.frames import FrameError, check_bare
 from mahtab_tui.servers.messages import MendedTools, answered_by, mended
+from mahtab_tui.servers.results import MOST_OUTSIDE_TEXTS
 from mahtab_tui.servers.state import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system.processes import tied
@@ -33,10 +35,13 @@ LONGEST = 32 * 1024 * 1024
 """Bytes of one message. Reading a longer one would keep all other threads waiting."""
 
 TOO_LONG = f"it sent a message of more than {LONGEST // 2**20} MB"
+TOO_MUCH = f"it sent a message with more than {MOST_OUTSIDE_TEXTS // 2**20} MB outside its texts"
 GRACE = 0.5
 """Seconds for a server to end after its stdin was closed, and after SIGTERM."""
 _LOOK_AGAIN = 0.01
 """Seconds."""
+_BUSY, _REST = 0.02, 0.02
+"""Seconds for which messages are read without a pause, and of the pause, in which other threads go on."""
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)  # a tool may take as long as it likes; the user can stop it
 
 Streams = tuple[anyio.abc.ObjectReceiveStream[SessionMessage | Exception], anyio.abc.ObjectSendStream[SessionMessage]]
@@ -106,10 +111,18 @@ class PipeTransport:
     async def _read(self, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         assert self._process.stdout is not None
         why = ""
+        loop = asyncio.get_running_loop()
+        rested = loop.time()
         try:
             while line := await self._process.stdout.readline():
+                check_bare(line, MOST_OUTSIDE_TEXTS)
                 for message in self._messages_in(line) if line.strip() else ():
                     await incoming.send(SessionMessage(message))
+                if loop.time() - rested > _BUSY:
+                    await asyncio.sleep(_REST)
+                    rested = loop.time()
+        except FrameError:
+            why = TOO_MUCH
         except ValueError:  # the limit
             why = TOO_LONG
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
@@ -154,6 +167,7 @@ class PipeTransport:
         with contextlib.suppress(ConnectionError):
             while data := await self._process.stderr.read(65536):
                 self._messages.add(decoder.decode(data))
+                await asyncio.sleep(_REST if len(data) == 65536 else 0)
 
     async def _end(self) -> None:
         """Close stdin, and end the program if that does not."""
@@ -217,14 +231,17 @@ class _MendedStream(httpx2.AsyncByteStream):
             size += len(piece)
             if size > LONGEST and not self._in_events:  # the SDK limits events
                 raise httpx2.ReadError(TOO_LONG)
-            cut = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+            cut = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1 if self._in_events else 0
             rest.append(piece[:cut])
             if cut or size > LONGEST:
                 yield self._mended(rest)
-                rest = []
-                if self._in_events:
-                    size = 0
+                rest, size = [], 0
             rest.append(piece[cut:])
+        if not self._in_events:
+            try:
+                check_bare(b"".join(rest), MOST_OUTSIDE_TEXTS)
+            except FrameError:
+                raise httpx2.ReadError(TOO_MUCH) from None
         yield self._mended(rest)
 
     def _mended(self, pieces: list[bytes]) -> bytes:

@@ -155,7 +155,7 @@ class Parts:
         self.inbox.close()
         if leave:  # before anything that it waits for is answered
             self.save()
-            self.kernel.close(leave=True)
+            self.kernel.close(leave=True, on_purpose=not hurry)
         if self.hooks is not None:
             self.hooks.close()
         self.joined_agents.close()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.approval_rules import Rule
 
 _RIGHTS: dict[ApprovalMode, str] = {
-    "auto": "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can.",
-    "review": "The model's code now runs before you see it, with your own rights. You can undo what it does to variables, but not what it does "
+    "auto": "The model's code runs without asking from now on, with your permissions: it can read, change and delete whatever you can.",
+    "review": "The model's code runs before you see it from now on, with your permissions. You can undo what it does to variables, but not what it does "
     "to files or over the network. Code that plainly does such things asks first.",
 }
 
@@ -60,6 +60,7 @@ class Profile:
         self.approval = approval
         self._settings.change("approval", approval)
         self.tell()
+        self.say_rights()
 
     def set_planning(self, planning: bool) -> None:
         """Let the model only plan, or act again. Code that runs already goes on."""

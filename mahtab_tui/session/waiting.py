@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import ReplIn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
-from mahtab_tui.kernel.held.waiting import waiting_kernels
+from mahtab_tui.kernel.held.waiting import WaitingKernel, stop, waiting_kernels
 from mahtab_tui.store.claim import held
 from mahtab_tui.store.database import suppress_all_but_damage
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.sqlite import list_sessions
+from mahtab_tui.store.sqlite import list_sessions, records_of
+
+MOST_WAITING = 5
+"""Kernels that wait at most, except those that run a cell."""
+
+_CODE = 60
+"""Characters of a cell's code that are shown."""
 
 
 def waiting_elsewhere() -> list[Noted]:
@@ -19,21 +31,87 @@ def waiting_elsewhere() -> list[Noted]:
     return [noted for noted in noted_kernels() if noted.session not in open_now]
 
 
-def sentence_about_waiting_kernels(project: Path) -> str:
-    """Say which sessions of a folder have a kernel that waits, and how to go on with it; empty for none.
+def waiting_here() -> list[WaitingKernel]:
+    """Return the kernels of this machine without a screen, the longest wait first."""
+    open_now = held()
+    found = [each for each in waiting_kernels() if not each.has_host and each.session not in open_now]
+    return sorted(found, key=lambda kernel: kernel.since)
 
-    Raises `StoreError` if the session file was damaged.
-    """
-    waiting = {noted.session: f" on {one_line(noted.station.label)}" for noted in waiting_elsewhere()}
-    for kernel in waiting_kernels():
-        if not kernel.has_host and kernel.has_run:
-            waiting[kernel.session] = f" and runs cell {kernel.cell}" if kernel.cell else ""
-    if not waiting:
-        return ""
-    here: list[str] = []
+
+def end_surplus_kernels() -> None:
+    """End the kernels that have been idle longest, if too many wait."""
+    idle = [kernel for kernel in waiting_here() if kernel.has_run and not kernel.cell]
+    for kernel in idle[: max(0, len(idle) - MOST_WAITING)]:
+        with suppress(OSError):
+            stop(kernel)
+
+
+def sentences_about_waiting_kernels() -> Iterator[str]:
+    """Yield a sentence for each kernel without a screen: what it does, where, and how to go on with it or end it."""
+    for kernel in waiting_here():
+        if kernel.has_run:
+            ways = f"Go on: mahtab-tui --resume {kernel.session}. End it: mahtab-tui sessions stop {kernel.session}"
+            use = f"CPU {_age(cpu_seconds(kernel.pid))}, {memory(kernel.pid)}"
+            yield f"A kernel of this machine has no screen: {work(kernel)}{folder(kernel.session)} ({use}). {ways}"
+    for noted in waiting_elsewhere():
+        yield (
+            f"A kernel on {one_line(noted.station.label)} has no screen{folder(noted.session)}. Go on: mahtab-tui --resume {noted.session}. "
+            f"End it: mahtab-tui sessions stop {noted.session}"
+        )
+
+
+def work(kernel: WaitingKernel) -> str:
+    """Say what a kernel does, and since when."""
+    age = _age(time.time() - kernel.since)
+    if not kernel.cell:
+        return f"idle for {age}"
+    code = " ".join(_code(kernel).split())
+    shown = code if len(code) <= _CODE else f"{code[: _CODE - 1]}…"
+    return f"running cell {kernel.cell} for {age}: {one_line(shown)}"
+
+
+def begun(noted: Noted) -> str:
+    """Say how long ago a kernel elsewhere began."""
+    return _age(time.time() - noted.since)
+
+
+def folder(session: str) -> str:
+    """Return the folder of a session, if it is not this one: kernels of all folders are listed."""
+    row = None
     with suppress_all_but_damage():
-        here = [row.id for row in list_sessions(database(), str(project)) if row.id in waiting]
-    if not here:
-        return ""
-    more = f" ({len(here) - 1} more: mahtab-tui sessions)" if len(here) > 1 else ""
-    return f"The kernel of session {here[0]} waits{waiting[here[0]]}. To go on with it: mahtab-tui --resume {here[0]}{more}"
+        row = next((row for row in list_sessions(database(), None, begins=session) if row.id == session), None)
+    return "" if row is None or row.project == str(Path.cwd()) else f"  in {one_line(row.project)}"
+
+
+def memory(pid: int) -> str:
+    """Return how much memory a process uses, as text."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return "? MB"
+    return f"{pages * 4096 / 2**20:,.0f} MB"
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return for how long a process has computed; 0 if that is not known."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _code(kernel: WaitingKernel) -> str:
+    """Return the code of the cell that a kernel runs."""
+    kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
+    cells = []
+    with suppress_all_but_damage():
+        cells = [cell for tag in kinds for cell in records_of(database(), kernel.session, tag)]
+    return next((cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), "")
+
+
+def _age(seconds: float) -> str:
+    minutes = max(0, int(seconds)) // 60
+    if minutes < 1:
+        return f"{max(0, int(seconds))} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -89,6 +89,14 @@ def _expand(text: str) -> str:
     return _VARIABLE.sub(replace, text)
 
 
+def starts_this_program(server: Mapping[str, Any]) -> bool:
+    """Tell whether a server is our own, which `mahtab-tui mcp install` writes for other clients."""
+    words = [str(server.get("command") or ""), *map(str, server.get("args") or ())]
+    if os.path.basename(words[0]) == "mahtab-tui":
+        return words[1:2] == ["mcp"]
+    return words[-3:] == ["-m", "mahtab_tui", "mcp"]
+
+
 class McpJson(NamedTuple):
     """What a ``.mcp.json`` says."""
 

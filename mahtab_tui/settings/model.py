@@ -143,7 +143,9 @@ class Settings(BaseSettings):
     keep_namespace: bool = Field(True, description="Whether the variables of a saved session are saved too, and come back with it")
     keep_namespace_mb: int = Field(1024, ge=1, description="Megabytes of variables that are saved of a session; the largest are left out first")
     keep_kernel: float = Field(
-        12.0, ge=0, description="Hours that an idle kernel waits when its screen was closed or killed; 0: it ends with the screen. Linux only"
+        12.0,
+        ge=0,
+        description="Hours that a kernel goes on when its screen was closed or killed; 0: it ends with the screen. Linux only",
     )
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: as well as the terminal can")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
 
-from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json
+from mahtab_tui.settings.mcp_servers import MCP_JSON, read_mcp_json, starts_this_program
 
 PREFIX = "MAHTAB_"
 ENV_FILE = ".env"
@@ -184,7 +184,8 @@ class McpJsonFile(_Source):
 
 
 def _mcp_values() -> dict[str, Any]:
-    servers = read_mcp_json(mcp_json_file()).servers
+    found = read_mcp_json(mcp_json_file()).servers
+    servers = {name: server for name, server in found.items() if not starts_this_program(server)}
     return {"mcp": servers} if servers else {}
 
 

@@ -142,7 +142,8 @@ def open_screen(
 
     def close(*, hurry: bool = False) -> None:
         sharing.end()
-        leaves = hurry or (face.app is not None and (face.app.leaves_kernel or face.app.crash is not None))
+        hurry = hurry or (face.app is not None and face.app.crash is not None)
+        leaves = hurry or (face.app is not None and face.app.leaves_kernel)
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.keeping.behind and not leaves:
@@ -162,7 +163,7 @@ def open_screen(
                 app.call_after_first_picture(lambda: session.notice("Nothing of this session is saved: no conversation, no variables, no inputs."))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.call_after_first_picture(threading.Thread(target=_tell_of_the_past, args=(session, project), name="leftovers", daemon=True).start)
+            app.call_after_first_picture(threading.Thread(target=_tell_of_the_past, args=(session,), name="leftovers", daemon=True).start)
             if not no_trace:
                 app.call_after_first_picture(threading.Thread(target=_read_sessions, args=(session,), name="digests", daemon=True).start)
 
@@ -302,15 +303,16 @@ def _shown(app: TerminalApp[Any]) -> int:
     return _exit_code(app)
 
 
-def _tell_of_the_past(session: Session, project: Path) -> None:
+def _tell_of_the_past(session: Session) -> None:
     from mahtab_tui.bus.handlers import StoreError
     from mahtab_tui.session.leftovers import remove_leftovers
-    from mahtab_tui.session.waiting import sentence_about_waiting_kernels
+    from mahtab_tui.session.waiting import end_surplus_kernels, sentences_about_waiting_kernels
 
     try:
         remove_leftovers()
-        if not session.no_trace and (sentence := sentence_about_waiting_kernels(project)):
-            session.notice(sentence)
+        end_surplus_kernels()
+        for sentence in [] if session.no_trace else sentences_about_waiting_kernels():
+            session.notice(sentence, "warning")
     except StoreError as error:
         session.notice(str(error), "warning")
 

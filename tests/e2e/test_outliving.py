@@ -144,11 +144,11 @@ def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start,
     assert screen.leave() == 0
     (kernel,) = waiting_kernels(home)
     listed = sessions(project)
-    session = re.search(r"(\w{8})  \d+ MB  running cell 1 for \d+ s: import time; print\('be'", listed)
+    session = re.search(r"(\w{8})  \d+ MB, CPU \d+ s  running cell 1 for \d+ s: import time; print\('be'", listed)
     assert session is not None, listed
     assert "The kernel of session" in sessions(project, "rm", "--yes", session[1], code=1)
     other = start()
-    other.wait(rf"The kernel of session {session[1]} waits and runs cell 1\.")
+    other.wait(r"A kernel of this machine has no screen: running cell\s+1")
     other.wait(rf"mahtab-tui --resume\s+{session[1]}")
     assert "has ended" in sessions(project, "stop", session[1][:4])
     wait_for(lambda: not alive(kernel))
@@ -226,7 +226,7 @@ def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_s
     session = found[1]
     assert "The kernel of session" in sessions(project, "rm", "--yes", session, code=1)
     other = start()
-    other.wait(rf"The kernel of session {session} waits on python")
+    other.wait(r"A kernel on python.*")
     assert other.leave() == 0
     (road.folder / "refuse").touch()
     away = start("--model", "demo", "--resume", session, columns=150)

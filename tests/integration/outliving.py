@@ -68,9 +68,9 @@ class Screen:
         """Wait for the end of a cell that an earlier screen began."""
         return self.kernel.go_on(cell, on_output=self._output, on_display=self.displays.append, nested=nested)
 
-    def leave(self) -> None:
-        """Leave the kernel as a screen that is killed does."""
-        self.kernel.close(leave=True)
+    def leave(self, *, on_purpose: bool = False) -> None:
+        """Leave the kernel as a screen that is killed does; on_purpose: as the user does."""
+        self.kernel.close(leave=True, on_purpose=on_purpose)
 
     def _output(self, kind: str, text: str) -> None:
         self.printed.append(text)

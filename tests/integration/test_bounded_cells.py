@@ -51,13 +51,13 @@ def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped
 
 def test_a_kernel_that_may_not_be_killed_goes_on(cells: Cells) -> None:
     told = threading.Event()
-    bounded = BoundedCell(cells.kernel, 0.1, may_kill=False, grace=0.1, on_unresponsive=told.set)
-    code = "import signal, os, time\nold = signal.signal(signal.SIGINT, lambda *a: None)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
 
     def let_go() -> None:
-        told.wait()
+        told.set()
         Path("go").touch()
 
-    threading.Thread(target=let_go, daemon=True).start()
-    result = run(cells, bounded, code)
-    assert (result.status, bounded.timed_out, told.is_set()) == ("ok", True, True)
+    bounded = BoundedCell(cells.kernel, None, may_kill=False, grace=0.1, on_unresponsive=let_go)
+    ignores = "import signal, os, time\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('on', flush=True)"
+    code = f"{ignores}\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
+    result = bounded.run(lambda: cells.run_until("on", bounded.stop, code))
+    assert (result.status, result.output, told.is_set()) == ("ok", "on\n'whole'\n", True)

@@ -49,6 +49,12 @@ def opened(open_session: OpenSession, service: EmbeddingService, project: Path) 
     return open_it
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the embedding model the time that it needs on a busy machine."""
+    monkeypatch.setattr("mahtab_tui.knowledge.meaning._PATIENCE", 60.0)
+
+
 def meaning_of(service: EmbeddingService, home: Path, problems: list[str], **more: object) -> Meaning:
     model = EmbeddingModel("openai:own", Spending(), lambda used: None, base_url=service.url, **more)  # type: ignore[arg-type]
     return Meaning(model, lambda: Vectors(home / ".mahtab" / "vectors.db", problems.append), str, problems.append)

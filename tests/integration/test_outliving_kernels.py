@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import HereAndHeld
 from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.waiting import end_surplus_kernels, sentences_about_waiting_kernels
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.namespaces import keep_place
 from tests.integration.far import Road
@@ -266,6 +268,45 @@ def test_an_idle_kernel_ends_after_its_time_with_its_variables_saved() -> None:
     wait_for(lambda: not alive(kernel.pid))
     wait_for(lambda: not waiting_kernels(SESSION))
     assert "found" in Path(keep.folder, "index.json").read_text()
+
+
+def test_a_cell_whose_screen_was_killed_is_interrupted_after_the_time_and_its_kernel_ends() -> None:
+    first = Screen(hours=1 / 3600)
+    first.begin(1, "print(1)\nwhile True: pass")
+    (kernel,) = waiting_kernels(SESSION)
+    first.leave()
+    wait_for(lambda: not alive(kernel.pid))
+
+
+def test_a_cell_that_was_left_on_purpose_runs_on(project: Path) -> None:
+    first = Screen(hours=1 / 3600)
+    first.begin(1, "import os, time\nprint(1)\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    (kernel,) = waiting_kernels(SESSION)
+    first.leave(on_purpose=True)
+    wait_for(lambda: time.time() - kernel.since > 3)
+    assert alive(kernel.pid)
+    Path("go").touch()
+    wait_for(lambda: not alive(kernel.pid))
+
+
+def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.session.waiting.MOST_WAITING", 0)
+    busy = Screen()
+    busy.begin(1, "print(1)\nwhile True: pass")
+    busy.leave()
+    end_surplus_kernels()
+    (sentence,) = sentences_about_waiting_kernels()
+    assert re.match(r"A kernel of this machine has no screen: running cell 1 for \d+ s", sentence)
+    assert f"End it: mahtab-tui sessions stop {SESSION}" in sentence
+    (kernel,) = waiting_kernels(SESSION)
+    assert stop(kernel)
+    idle = Screen()
+    idle.run(1, "n = 1")
+    (kernel,) = waiting_kernels(SESSION)
+    idle.leave()
+    wait_for(lambda: not waiting_kernels(SESSION)[0].has_host)
+    end_surplus_kernels()
+    wait_for(lambda: not alive(kernel.pid))
 
 
 def test_a_kernel_whose_holder_is_killed_ends_with_its_host() -> None:

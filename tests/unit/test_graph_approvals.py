@@ -119,4 +119,4 @@ def test_auto_never_waits_and_says_once_what_rights_the_code_has(desk: Desk) -> 
     for _ in range(2):
         desk.run(code("a = 1"), COMPLETE, words("Done."))
     assert desk.approvals() == []
-    assert sum("your own rights" in text for text in desk.notices("warning")) == 1
+    assert sum("your permissions" in text for text in desk.notices("warning")) == 1

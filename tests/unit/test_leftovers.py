@@ -66,7 +66,7 @@ def test_a_damaged_store_is_reported_on_the_screen_and_to_watchers_whoever_finds
     screen = DisplayHandler()
     session.listen(lambda log: log.addHandler(screen))
     session.build()
-    _tell_of_the_past(session, project)
+    _tell_of_the_past(session)
     (notice,) = screen.take()
     assert "was damaged" in notice.text
     assert not path.exists()

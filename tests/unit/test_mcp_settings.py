@@ -93,3 +93,13 @@ def test_secrets_of_servers_are_masked_wherever_secrets_are(project: Path, home:
     secrets = load_settings().secrets()
     assert {"tok-123456789", "Bearer abcdefghij", "abcdefghij"} <= set(secrets)
     assert "verbose-mode" not in secrets
+
+
+@pytest.mark.parametrize("words", [["/opt/bin/mahtab-tui", "mcp"], ["/usr/bin/python3", "-P", "-m", "mahtab_tui", "mcp"]], ids=["program", "module"])
+def test_the_entry_that_mcp_install_writes_is_not_a_server_of_our_own(project: Path, words: list[str]) -> None:
+    own = {"command": words[0], "args": words[1:], "alwaysLoad": True}
+    project_has(project, {"mcpServers": {"mahtab": own}})
+    settings = load_settings()
+    assert (settings.mcp, settings.held_back) == ({}, ())
+    project_has(project, {"mcpServers": {"mahtab": own, "other": {"command": "x"}}})
+    assert "mcp" in load_settings().held_back[0]

@@ -182,7 +182,7 @@ class JupyterKernel(Unkept):
         ready = talk.ready
         return KernelInfo(ready.python, ready.executable, talk.cwd, ready.pid, self._state, self._wire.label, self._wire.next_try, self._wire.address)
 
-    def close(self, *, leave: bool = False) -> None:
+    def close(self, *, leave: bool = False, on_purpose: bool = False) -> None:
         if self._closed.is_set():
             return
         self._closed.set()

@@ -87,7 +87,13 @@ class Worker:
         if beside is not None:
             staying = late_import(f"{__package__}.holding.staying").Staying
             self._staying = staying(
-                beside, self._channel, self._hello, lambda: bool(self._open) or self._saving is not None, self._answer_alone, self._host_left
+                beside,
+                self._channel,
+                self._hello,
+                lambda: bool(self._open) or self._saving is not None,
+                self._answer_alone,
+                self._host_left,
+                self._stop_cells,
             )
         self._console = Console(self._calls.call)
         for replacement in self._console.replacements():
@@ -116,6 +122,7 @@ class Worker:
                 "servers": self._add_servers,
                 "stored": self._stored,
                 "end": self._end,
+                "stay": self._stay,
             },
             active=lambda: bool(self._open) or self._loop.used,
             flush=self._surroundings.flush,
@@ -304,6 +311,16 @@ class Worker:
         """The host wants the kernel to end with it."""
         if self._staying is not None:
             self._staying.asked_to_end = True
+
+    def _stay(self, frame: Frame) -> None:
+        """The user wants the kernel to go on without a screen."""
+        if self._staying is not None:
+            self._staying.on_purpose = True
+
+    def _stop_cells(self) -> None:
+        """Interrupt what runs, since nobody has come back for it."""
+        for cell in sorted(self._open)[-1:]:
+            self._interrupt({"cell": cell, "asked": None})
 
     def _restore(self, frame: Frame) -> None:
         """Load variables that were kept, between two cells."""

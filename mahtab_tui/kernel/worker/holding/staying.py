@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from ..frames import Frame
 
 
+FORGOTTEN = 3600.0
+"""Seconds for which an idle kernel waits at most, unless it was left on purpose."""
+
+STOPPING = 30.0
+"""Seconds for a cell that is interrupted to end."""
+
+
 class Staying:
     """What the control thread does about hosts that leave and come."""
 
@@ -23,8 +30,12 @@ class Staying:
         busy: Callable[[], bool],
         answer_alone: Callable[[int], None],
         left: Callable[[], None],
+        stop_cells: Callable[[], None],
     ) -> None:
-        """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call that needs no host. left: called when a host has left."""
+        """hello: the kernel's first frame. busy: whether a cell runs. answer_alone: answers a call that needs no host.
+
+        left: called when a host has left. stop_cells: interrupts what runs.
+        """
         self.fd = beside.fd
         self.asked_to_end = False
         """The host has said that the kernel shall end."""
@@ -34,25 +45,45 @@ class Staying:
         self._busy = busy
         self._answer_alone = answer_alone
         self._left = left
+        self._stop_cells = stop_cells
+        self.on_purpose = False
+        """The user wants the kernel to go on: its cell may take as long as it likes."""
+        self._absent_since: float | None = None
         self._idle_since: float | None = None
+        self._stopping_since: float | None = None
 
     def wait(self) -> int | None:
         """Milliseconds until `over` may be true; None while there is a host."""
         return 1000 if self._channel.absent else None
 
     def over(self) -> bool:
-        """Whether the kernel has been idle without a host for so long that it ends."""
-        if not self._channel.absent or self._busy():
-            self._idle_since = None
+        """Whether the kernel has been without a host for so long that it ends."""
+        now = time.monotonic()
+        if not self._channel.absent:
+            self._absent_since = self._idle_since = self._stopping_since = None
             return False
-        if self._idle_since is None:
-            self._idle_since = time.monotonic()
-        return time.monotonic() - self._idle_since >= self._beside.seconds
+        self._absent_since = now if self._absent_since is None else self._absent_since
+        if self._busy():
+            self._idle_since = None
+            return self._runs_away(now - self._absent_since, now)
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        longest = self._beside.seconds if self.on_purpose else min(self._beside.seconds, FORGOTTEN)
+        return self._stopping_since is not None or now - self._idle_since >= longest
+
+    def _runs_away(self, absent: float, now: float) -> bool:
+        """Interrupt a cell whose screen went long ago without a word; returns whether it does not end by that."""
+        if self.on_purpose or absent < self._beside.seconds:
+            return False
+        if self._stopping_since is None:
+            self._stopping_since = now
+            self._stop_cells()
+        return now - self._stopping_since >= STOPPING
 
     def serve(self) -> bool:
         """Hear the holder; returns whether the kernel goes on."""
         word, channel = self._beside.heard()
         if word == ATTACH and channel >= 0:
+            self.on_purpose = False
             self._channel.host_came(channel, self._hello())
             self._answer_all_alone()  # the host before may not have answered
             return True
