@@ -115,7 +115,7 @@ class Witness:
         self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], holders: dict[int, list[int]]
     ) -> tuple[bytes, list[tuple[str, str]]]:
         """Return the states as bytes, and the names that hold a state that cannot be written, with the reason."""
-        things = [*((STATE, *pair) for pair in states.items()), *((NAME, *pair) for pair in gone.items())]
+        things: list[tuple[str, Any, Any]] = [*((STATE, *pair) for pair in states.items()), *((NAME, *pair) for pair in gone.items())]
         write = partial(packed, alive=alive, namespace=self._namespace)
         whole, reasons = written(things, write)
         if whole is not None:

@@ -10,8 +10,8 @@ import sys
 import types
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, address_of, class_dict, module_of, mro_of, own_dict
-from .part import Part, UncomparableError, Values
+from ..statics import MISSING, address_of, class_dict, descends, module_of, mro_of, own_dict
+from .part import ATOMS, Part, UncomparableError, Values
 
 
 class GuardedKind(NamedTuple):
@@ -35,7 +35,7 @@ class GuardedKind(NamedTuple):
     @property
     def ends(self) -> bool:
         """Whether something happens when one of its objects ends."""
-        return self.what not in ("a lock", "a cached function")
+        return self.what not in ("a lock", "a cached function", "an iterator")
 
 
 _OF_FRAMES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
@@ -79,6 +79,11 @@ def _mapped(value: Any) -> Values:
     return [_of_library(value, "tell")()]
 
 
+def _rest(value: Any) -> Values:
+    """Return what is left of an iterator over keys or items."""
+    return list(getattr(type(value), "__reduce__")(value)[1][0])
+
+
 def _nothing(value: Any) -> Values:
     return []
 
@@ -90,6 +95,14 @@ def _cached(value: Any) -> Values:
 MOVED_ON = "it has moved on, and cannot be set back"
 _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     ("builtins", "generator coroutine async_generator", "a generator or coroutine", _generator, MOVED_ON),
+    (
+        "builtins",
+        "dict_keyiterator dict_valueiterator dict_itemiterator dict_reversekeyiterator dict_reversevalueiterator dict_reverseitemiterator"
+        " set_iterator",
+        "an iterator",
+        _rest,
+        MOVED_ON,
+    ),
     ("_thread", "lock LockType", "a lock", _called("locked"), "it was taken or released"),
     ("_thread", "RLock", "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was taken or released"),
     (
@@ -126,19 +139,19 @@ _GUARDED = [GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign
 _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Classes of `io` that are no files."""
+_FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
 def is_file(cls: type) -> bool:
     """Return whether the position of such an object is noted (see `beside`)."""
-    kind = guarded(cls)
-    return kind is not None and "io" in kind.modules
+    return any(_name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
 
 
 def guarded(cls: type) -> GuardedKind | None:
     """Return the kind of a class that an undo leaves alone, judged by its bases; None for others."""
     bases = mro_of(cls)[:-1]
-    if any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
+    if descends(cls, BaseException) or any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
         return None
     for base in bases:
         module, name = module_of(base), _name_of(base)
@@ -148,8 +161,12 @@ def guarded(cls: type) -> GuardedKind | None:
     return None
 
 
+def _plain_attributes(value: Any) -> Values:
+    return [part for pair in list(own_dict(value).items()) for part in pair if address_of(type(part)) in ATOMS]
+
+
 def sign_of(cls: type, kind: GuardedKind) -> Part:
     """Return the sign of how far an object has got, as a part that never changes in place; for derived classes with their attributes."""
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
-        return Part("sign", kind.sign, None)
+        return Part("sign", lambda value: [*kind.sign(value), *_plain_attributes(value)], None)
     return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)

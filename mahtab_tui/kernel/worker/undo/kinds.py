@@ -29,6 +29,8 @@ _SIZE: Any = type.__dict__["__basicsize__"].__get__
 _ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
 _MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
 _WORD = 8
+_OURS = f"{__package__.rpartition('.')[0]}."
+"""What the names of the kernel's own modules begin with: a fork changes its objects, which must not come back."""
 _REDUCED = (("sklearn.tree._tree", "Tree"),)
 """Classes in C of libraries that are compared by what they write of themselves."""
 _BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset, bytearray, range)))
@@ -172,6 +174,8 @@ class Kinds:
             del self._known[address], self._classes[address]
 
     def _kind_of(self, cls: type) -> Kind:
+        if f"{module_of(cls)}.".startswith(_OURS):
+            return _NONE
         parts, known, ends = self._parts_of(cls)
         of_ctypes = module_of(type(cls)) == "_ctypes"
         if of_ctypes and not _has_pointers(cls):
@@ -197,7 +201,9 @@ class Kinds:
             return self._is_own_class(value)
         if type(value) is types.ModuleType:
             return address_of(own_dict(value)) in self._globals
-        return address_of(value.__globals__) in self._globals or value.__closure__ is not None
+        if address_of(value.__globals__) in self._globals:
+            return True
+        return value.__closure__ is not None and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
 
     def _is_own_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
@@ -221,7 +227,8 @@ class Kinds:
         if kind is not None:
             return (sign_of(cls, kind),), kind.tells, kind.ends
         bases, native = mro_of(cls), native_base(cls)
-        found = [(base, part) for base, part in self._readers if descends(cls, base)][:1]
+        found = [(base, part) for base, part in self._readers if descends(cls, base)]
+        found = [(base, part) for base, part in found if base is found[0][0]]
         known = native is object or module_of(native).partition(".")[0] in _UNCHANGING
         known = known or any(_tells_of(base, native) for base, _ in found)
         parts = [part for _, part in found]

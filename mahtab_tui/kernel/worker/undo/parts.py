@@ -181,7 +181,7 @@ def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
         (inside,) = inside
         if type(inside) is range:
             return [inside.start, inside.stop, inside.step, *state]
-        return [inside, *state] if state else [type(inside).__name__, *inside]  # an exhausted one, or one over keys, has a new list
+        return [inside, *state] if state else [type(inside).__name__, *inside]  # an exhausted one has a new list
 
     return read
 
@@ -194,7 +194,7 @@ def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
     return cls, Part("value", lambda value: [read(value)], None)
 
 
-_EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70), {}, {}.keys(), {}.values(), {}.items(), set())
+_EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
 
 ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
@@ -230,7 +230,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
     (BaseException, Part("exception", lambda error: [_get(slot, error) for slot in _exception_slots(type(error))], _put_exception)),
     *(_iterator(cls) for cls in dict.fromkeys(type(iter(empty)) for empty in _EMPTY)),
-    *(_iterator(cls) for cls in (type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat)),
+    *(_iterator(each) for each in (type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat)),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
     _exact(complex, complex.__pos__),

@@ -34,14 +34,14 @@ def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: K
     stays = [NotRestored("", f"Changes inside objects stay: {each.failure}.") for each in before_at if each.changes_inside]
     stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
     names = step.living(namespace)
-    ended = [name for name in step.names if name not in names]
+    gone = [name for name in step.names if name not in names]
     plan = Plan(
-        {**{name: namespace[name] for name in ended if name in namespace}, **names},
+        {**{name: namespace[name] for name in gone if name in namespace}, **names},
         [],
         [],
         [],
         [],
-        [NotRestored(label_of(name), "it has ended, and does not come back") for name in ended],
+        [NotRestored(label_of(name), "it has ended, and does not come back") for name in gone],
         {},
         Graph(kinds),
     )

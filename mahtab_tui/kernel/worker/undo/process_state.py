@@ -6,7 +6,6 @@ loaded, what libraries remember in their own variables.
 
 from __future__ import annotations
 
-import _signal
 import gc
 import os
 import resource
@@ -91,13 +90,17 @@ def _write_gc(wanted: Any) -> None:
 _SIGNALS = tuple(number for number in map(int, signal.valid_signals()) if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP))
 
 
+_getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+"""Quicker, because it makes no members of an enumeration."""
+
+
 def _handlers() -> list[Any]:
-    return list(map(_signal.getsignal, _SIGNALS))
+    return list(map(_getsignal, _SIGNALS))
 
 
 def _write_handlers(wanted: list[Any]) -> None:
     for number, handler in zip(_SIGNALS, wanted):
-        if handler is not None and _signal.getsignal(number) is not handler:
+        if handler is not None and _getsignal(number) is not handler:
             signal.signal(number, handler)
 
 

@@ -203,8 +203,14 @@ def _stream(value: Any) -> Values:
     return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
 
 
+def _closed(value: Any) -> Values:
+    return [_stream(value) == [None]]
+
+
 @later
 def _put_stream(value: Any, values: Values) -> None:
+    if values == [None]:
+        return
     value.seek(0)
     value.truncate()
     value.write(values[0])
@@ -294,6 +300,8 @@ SPECIAL: tuple[tuple[str, str, Part], ...] = (
     ("xml.etree.ElementTree", "Element", Part("element", _element, _put_element)),
     ("random", "Random", Part("random", lambda value: [_pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
     ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
+    ("_io", "StringIO", Part("closed", _closed, None)),
+    ("_io", "BytesIO", Part("closed", _closed, None)),
     ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
     ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
     ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), put_fields(*_MANAGER))),
