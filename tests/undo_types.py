@@ -51,7 +51,7 @@ _NEEDED = {
 }
 """Types that cannot be made without arguments."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
-_CHANGES = (
+_CHANGES: tuple[Any, ...] = (
     *(lambda value, name=name: getattr(value, name)() for name in "pop popleft clear reverse __next__ read getvalue set acquire reset close".split()),
     *(
         lambda value, name=name: getattr(value, name)(3)
@@ -96,6 +96,7 @@ def _made(module: types.ModuleType, module_name: str) -> Iterator[tuple[str, Any
 
 def change(value: Any) -> None:
     """Change an object in all ways that it allows."""
+    each: Any
     for each in _CHANGES:
         with contextlib.suppress(Exception):
             if isinstance(value, (int, str, type, types.ModuleType)) or not _can_block(value):

@@ -45,6 +45,8 @@ class Limits(NamedTuple):
     """Values that one object may have. Larger ones are not read."""
 
 
+_LOOK = 128
+"""Work between two looks at the clock, which may cost as much as an object."""
 VALUES = 16
 
 
@@ -67,7 +69,7 @@ class Graph:
         nodes = self.nodes
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
-        look = self._work + VALUES
+        look = self._work + _LOOK
         for value in pending:  # it grows meanwhile
             if address_of(value) in nodes:
                 continue
@@ -75,7 +77,7 @@ class Graph:
             if self._work > end:
                 return False
             if self._work >= look:
-                look = self._work + VALUES
+                look = self._work + _LOOK
                 if self._clock() > until:
                     return False
             nodes[address_of(value)] = self._node(value, pending, most)

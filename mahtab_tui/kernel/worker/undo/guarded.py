@@ -81,7 +81,8 @@ def _mapped(value: Any) -> Values:
 
 def _rest(value: Any) -> Values:
     """Return what is left of an iterator over keys or items."""
-    return list(getattr(type(value), "__reduce__")(value)[1][0])
+    cls: Any = type(value)
+    return list(cls.__reduce__(value)[1][0])
 
 
 def _nothing(value: Any) -> Values:

@@ -196,6 +196,8 @@ def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
 
 _EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
 
+_ITERATORS: tuple[Any, ...] = (type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat)
+
 ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
 SLOTS = Part("slots", lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots)
@@ -230,7 +232,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
     (BaseException, Part("exception", lambda error: [_get(slot, error) for slot in _exception_slots(type(error))], _put_exception)),
     *(_iterator(cls) for cls in dict.fromkeys(type(iter(empty)) for empty in _EMPTY)),
-    *(_iterator(each) for each in (type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat)),
+    *map(_iterator, _ITERATORS),
     _exact(int, int.__pos__),
     _exact(float, float.__pos__),
     _exact(complex, complex.__pos__),
