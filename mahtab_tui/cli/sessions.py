@@ -13,7 +13,7 @@ import typer
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import checked_settings
-from mahtab_tui.cli.printing import fail, fail_on, need_folder, say
+from mahtab_tui.cli.printing import fail, fail_on, need_folder, say, warn
 
 if TYPE_CHECKING:
     from mahtab_tui.store.sqlite import SessionRow

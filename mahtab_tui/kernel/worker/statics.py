@@ -53,7 +53,10 @@ def descends(cls: type, base: object) -> bool:
 
 def module_of(cls: type) -> str:
     """Return the name of the module that a class is from; empty if the class tells something else than a name."""
-    found = _MODULE(cls)
+    try:
+        found = _MODULE(cls)
+    except AttributeError:  # it was deleted
+        return ""
     return found if type(found) is str else ""
 
 

@@ -44,7 +44,7 @@ class NamespaceWatch:
         if self._kinds is None:
             self._kinds = late_import(f"{__package__}.undo.kinds").CurrentKinds(self._namespace)
         before = late_import(f"{__package__}.undo.before").Before(self._namespace, self._kinds.get(), names_in(codes, self._namespace))
-        before.begin(None if steps is None else steps.expect(tree, before.mentioned))
+        before.begin(None if steps is None else steps.expect(before.mentioned))
         self._before = before
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:

@@ -6,12 +6,14 @@ A fork shares the position in a file. Polars never changes the data of a column 
 from __future__ import annotations
 
 import sys
+import types
+import weakref
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 from ..own import as_own
-from ..statics import address_of, descends, is_one_of, loaded
+from ..statics import address_of, descends, is_one_of, loaded, own_dict
 from .outside import NotRestored
 from .part import Apply
 
@@ -29,8 +31,8 @@ class Beside:
     """The state of such objects at one time."""
 
     def __init__(self, values: Iterable[Any], files: bool = True) -> None:
-        """files: whether to note files too, which keeps them open."""
-        self._files: list[tuple[Any, Any]] = []
+        """files: whether to note files too."""
+        self._files: list[tuple[weakref.ref[Any], Any]] = []
         self._tables: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[Any, Any]] = []
         self._threads = set(_threads())
@@ -50,8 +52,9 @@ class Beside:
             elif kind == "tensor":
                 self._tensors.append((value, as_own(value).detach()))
             elif kind == "file":
-                self._files.append((value, _position(value)))
-        self.noted = frozenset(address_of(value) for value, _ in (*self._files, *self._tables, *self._tensors))
+                self._files.append((weakref.ref(value), _position(value)))
+        held = [*(reference() for reference, _ in self._files), *(value for value, _ in (*self._tables, *self._tensors))]
+        self.noted = frozenset(map(address_of, held))
         """The addresses of the objects."""
 
     def beyond(self, most: int) -> frozenset[int]:
@@ -70,7 +73,8 @@ class Beside:
         moved = [(value, then) for value, then in self._tensors if not _same_memory(value, then)]
         back += [Back(value, partial(setattr, value, "data", then), partial(setattr, value, "data", value.data)) for value, then in moved]
         kept = []
-        for value, then in self._files:
+        files = [(value, then) for reference, then in self._files if (value := reference()) is not None]
+        for value, then in files:
             now = _position(value)
             if now == then:
                 continue
@@ -86,7 +90,18 @@ class Beside:
 
 def _threads() -> dict[int, Any]:
     threading = sys.modules.get("threading")
-    return {} if threading is None else {thread.ident: thread for thread in threading.enumerate() if thread.ident is not None}
+    if threading is None:
+        return {}
+    return {thread.ident: thread for thread in threading.enumerate() if thread.ident is not None and not _is_ours(thread)}
+
+
+def _is_ours(thread: Any) -> bool:
+    """Return whether it is a thread of the program itself."""
+    target = own_dict(thread).get("_target")
+    function = target.__func__ if type(target) is types.MethodType else target
+    package = __package__.rpartition(".")[0]
+    found = function.__globals__.get("__package__") if type(function) is types.FunctionType else None
+    return type(found) is str and f"{found}.".startswith(f"{package}.")
 
 
 def _streams() -> list[Any]:

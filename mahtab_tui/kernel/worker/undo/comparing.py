@@ -9,13 +9,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..listing import HIDDEN, described
-from ..statics import address_of
+from ..statics import address_of, module_of, name_of
 from .carrying import packed
 from .graph import Graph, ancestors, rows_of
+from .guarded import is_file
 from .isolated import written
 from .kinds import Kinds
 from .part import ATOMS
 
+STATE, NAME = "state", "name"
 MENTIONED = 20.0
 """Seconds that each process has to walk through what a cell mentions."""
 OTHERS = 2.0
@@ -48,11 +50,13 @@ class States(NamedTuple):
     """The earlier states of objects that differ now."""
 
     payload: bytes
-    """Pairs: the address of a living object and the values of each part that can change, or a name and its object, which is gone."""
+    """Rows: `STATE`, the address of a living object and the values of each part that can change; or `NAME`, a name and its object, which is gone."""
     changed: list[str]
     """Names, and modules of the user, whose objects differ inside."""
     lost: list[tuple[str, str]]
     """Names whose objects cannot be carried over, with reasons."""
+    unknown: list[tuple[str, str]]
+    """Names, among those that the cells mention, with objects that cannot be compared, and the types of these."""
     variables: dict[str, dict[str, Any]]
     """Descriptions of the names that differ, and of those that were asked for, as they were."""
 
@@ -64,10 +68,11 @@ class Witness:
         self._namespace = namespace
         self._graph: Graph
         self._roots: Roots
+        self._first: list[str]
 
     def describe(self, roots: Roots, first: Iterable[str]) -> tuple[bytes, list[str]]:
         """Walk as `walk` does. Return all objects as they were (see `rows_of`), and the names for which there was not enough time."""
-        self._roots, self._graph = roots, Graph(Kinds(self._namespace))
+        self._roots, self._graph, self._first = roots, Graph(Kinds(self._namespace)), list(first)
         unseen = walk(self._graph, roots, first)
         return rows_of(self._graph).tobytes(), unseen
 
@@ -91,8 +96,17 @@ class Witness:
         states = {address: self._state(nodes[address].value) for address in changed}
         gone = {name: value for name, value in names.items() if address_of(value) in nodes and address_of(value) not in alive}
         payload, lost = self._packed(states, gone, alive, holders)
-        asked = [name for name in {*inside, *wanted.names} if name in names]
-        return States(payload, inside, lost, {name: described(name, names[name]) for name in asked})
+        asked = [name for name in {*inside, *wanted.names} if name in names and type(name) is str]
+        return States(payload, inside, lost, self._unknown(holders), {name: described(name, names[name]) for name in asked})
+
+    def _unknown(self, holders: dict[int, list[int]]) -> list[tuple[str, str]]:
+        """Return the names, among those that the cells mention, that lead to objects of which not all can be compared."""
+        by_type: dict[str, list[int]] = {}
+        for address, node in self._graph.nodes.items():
+            if not node.known and not is_file(type(node.value)):
+                by_type.setdefault(_type_name(type(node.value)), []).append(address)
+        mentioned = set(self._first)
+        return [(name, kind) for kind, addresses in by_type.items() for name in self._labels(ancestors(addresses, holders)) if name in mentioned]
 
     def _state(self, value: Any) -> list[list[Any]]:
         return [part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None]
@@ -101,15 +115,15 @@ class Witness:
         self, states: dict[int, Any], gone: dict[str, Any], alive: set[int], holders: dict[int, list[int]]
     ) -> tuple[bytes, list[tuple[str, str]]]:
         """Return the states as bytes, and the names that hold a state that cannot be written, with the reason."""
-        things: list[tuple[Any, Any]] = [*states.items(), *gone.items()]
+        things: list[tuple[str, Any, Any]] = [*((STATE, *pair) for pair in states.items()), *((NAME, *pair) for pair in gone.items())]
         write = partial(packed, alive=alive, namespace=self._namespace)
         whole, reasons = written(things, write)
         if whole is not None:
             return whole, []
         lost: dict[str, str] = {}
-        for (key, _value), reason in zip(things, reasons):
+        for (kind, key, _value), reason in zip(things, reasons):
             if reason:
-                names = [key] if type(key) is str else self._labels(ancestors([key], holders))
+                names = [label_of(key)] if kind == NAME else self._labels(ancestors([key], holders))
                 lost.update((name, reason) for name in names)
         good = [thing for thing, reason in zip(things, reasons) if not reason]
         whole, _ = written(good, write)
@@ -120,7 +134,19 @@ class Witness:
     def _labels(self, reached: set[int]) -> list[str]:
         """Return the names, and other labels, of the given objects."""
         named = [*self._roots.names.items(), *self._graph.kinds.shared]
-        return [name for name, value in named if address_of(value) in reached]
+        return [label_of(name) for name, value in named if address_of(value) in reached]
+
+
+def label_of(name: Any) -> str:
+    """Return a name; for one that is no text, how code gets at it."""
+    if type(name) is str:
+        return name
+    return f"globals()[{name!r}]" if address_of(type(name)) in ATOMS else f"globals()[a {name_of(type(name))}]"
+
+
+def _type_name(cls: type) -> str:
+    module, name = module_of(cls), name_of(cls)
+    return name if module in ("builtins", "__main__", "") else f"{module}.{name}"
 
 
 def walk(graph: Graph, roots: Roots, first: Iterable[str]) -> list[str]:
@@ -137,7 +163,7 @@ def _walk_names(graph: Graph, names: dict[str, Any], seconds: float) -> list[str
     inside = [(name, value) for name, value in names.items() if name not in HIDDEN and address_of(type(value)) not in ATOMS]
     for place, (_, value) in enumerate(inside):
         if not graph.add((value,), until):
-            return [name for name, _ in inside[place:]]
+            return [label_of(name) for name, _ in inside[place:]]
     return []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any, Callable
 
-from ..statics import MISSING, address_of, descends, loaded
+from ..statics import MISSING, address_of, class_dict, descends, loaded, module_of
 from .part import Part, Values
 
 
@@ -42,9 +42,22 @@ _READERS: tuple[tuple[str, str, Callable[[Any], Values] | None], ...] = (
     ("polars.lazyframe.frame", "PyLazyFrame", None),
     ("polars.expr.expr", "PyExpr", None),
     ("numpy", "ufunc", None),
+    (
+        "types",
+        "WrapperDescriptorType MethodWrapperType MethodDescriptorType ClassMethodDescriptorType GetSetDescriptorType MemberDescriptorType",
+        None,
+    ),
+    ("types", "NotImplementedType GenericAlias UnionType CapsuleType", None),
+    ("struct", "Struct", lambda value: [value.format]),
+    ("zoneinfo", "ZoneInfo", lambda value: [value.key]),
+    ("unicodedata", "UCD", None),
+    ("_json", "make_scanner make_encoder", None),
+    ("operator", "itemgetter attrgetter methodcaller", lambda value: list(value.__reduce__()[1])),
 )
 """Module, classes, and what is read of their objects; None where these never change, or the objects that hold them tell their changes."""
-_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
+_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType, type(NotImplemented))
+_HASHES = ("_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2")
+_hexdigest = Part("value", lambda value: [value.name, value.copy().hexdigest(1) if value.digest_size == 0 else value.hexdigest()], None)
 _SCALAR = Part("value", _scalar, None)
 _DTYPE = Part("value", lambda value: [str(value)], None)
 
@@ -65,4 +78,8 @@ class FixedKinds:
             return (_SCALAR,)
         if descends(cls, loaded("numpy", "dtype")):
             return (_DTYPE,)
+        if module_of(cls) in _HASHES and not class_dict(cls).get("__slots__") and "hexdigest" in class_dict(cls):
+            return (_hexdigest,)
+        if "n_sequence_fields" in class_dict(cls) and descends(cls, tuple):  # os.stat_result
+            return (Part("tuple", lambda value: list(tuple.__iter__(value)), None),)
         return () if any(descends(cls, base) for base in _NEVER) else self._parts.get(address_of(cls))

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple
 
 from ..statics import MISSING, address_of
-from .kinds import REDUCED, Kinds
+from .kinds import EACH, REDUCED, Kinds
 from .part import ATOMS, Part, Values
 from .tables import Block, block_of
 
@@ -32,6 +32,8 @@ class Node(NamedTuple):
     block: Block | None
     known: bool
     """Whether all of its state counts in these numbers."""
+    whole: bool = True
+    """Whether all objects that it holds are children."""
 
 
 class Limits(NamedTuple):
@@ -43,6 +45,8 @@ class Limits(NamedTuple):
     """Values that one object may have. Larger ones are not read."""
 
 
+_LOOK = 128
+"""Work between two looks at the clock, which may cost as much as an object."""
 VALUES = 16
 
 
@@ -65,7 +69,7 @@ class Graph:
         nodes = self.nodes
         most = float("inf") if limits is None else limits.size
         end = float("inf") if limits is None else self._work + limits.work
-        look = self._work + VALUES
+        look = self._work + _LOOK
         for value in pending:  # it grows meanwhile
             if address_of(value) in nodes:
                 continue
@@ -73,7 +77,7 @@ class Graph:
             if self._work > end:
                 return False
             if self._work >= look:
-                look = self._work + VALUES
+                look = self._work + _LOOK
                 if self._clock() > until:
                     return False
             nodes[address_of(value)] = self._node(value, pending, most)
@@ -85,8 +89,21 @@ class Graph:
             del self.nodes[address]
         self._weak = []
 
+    def ending(self) -> set[int]:
+        """Return the addresses of objects that must not be kept alive: something happens when they end, or when what they hold does."""
+        nodes, kind, count = self.nodes, self.kinds.kind, weakref.getweakrefcount
+        ends = [
+            address
+            for address, node in nodes.items()
+            if (found := kind(node.value)).ends
+            or not node.whole
+            or (found.referable and count(node.value))
+            or any(child not in nodes for child in node.children)
+        ]
+        return ancestors(ends, self.holders()) if ends else set()
+
     def to_keep(self) -> list[Any]:
-        """Return the objects, to be kept alive. Weak references come last, because a list drops its last items first (see `forget_weak_references`)."""
+        """Return the objects. Weak references come last, because a list drops its last items first (see `forget_weak_references`)."""
         references = set(self._weak)
         objects = [node.value for address, node in self.nodes.items() if address not in references]
         weak = [self.nodes[address].value for address in self._weak]
@@ -106,15 +123,15 @@ class Graph:
         children: list[int] = []
         fixed = loose = 0
         block = None
-        known = kind.known
+        known, whole = kind.known, True
         try:
-            for part in kind.parts if kind.cls is not None else self.kinds.parts(value):
+            for part in self.kinds.parts(value) if kind is EACH else kind.parts:
                 if not self._states and part.costly:
                     continue
                 if part.size is not None:
                     size = part.size(value)
                     if size > most:
-                        known = False
+                        known = whole = False
                         continue
                     self._work += size // VALUES
                 held = part.read(value)
@@ -134,13 +151,13 @@ class Graph:
                     pending += inside
             if kind.has_memory:
                 block = block_of(value)
-        except Exception:  # a library's object in a state that nobody foresaw: only which object it is counts
-            return Node(value, 0, 0, (), None, known=False)
+        except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
+            return Node(value, 0, 0, (), None, known=False, whole=False)
         if kind.is_own:
             pending.append(type(value))
         if kind.is_weak:
             self._weak.append(address_of(value))
-        return Node(value, fixed, loose, tuple(children), block, known)
+        return Node(value, fixed, loose, tuple(children), block, known, whole)
 
 
 def _encoded(part: Part, values: Values, types: set[int]) -> bytes:

@@ -5,10 +5,13 @@ An undo never changes them or looks inside. It compares only a sign of how far t
 
 from __future__ import annotations
 
+import gc
+import sys
+import types
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, class_dict, module_of, mro_of, own_dict
-from .part import Part, Values
+from ..statics import MISSING, address_of, class_dict, descends, module_of, mro_of, own_dict
+from .part import ATOMS, Part, UncomparableError, Values
 
 
 class GuardedKind(NamedTuple):
@@ -29,13 +32,28 @@ class GuardedKind(NamedTuple):
         """Whether there is a sign of how far its objects have got."""
         return self.sign is not _nothing
 
+    @property
+    def ends(self) -> bool:
+        """Whether something happens when one of its objects ends."""
+        return self.what not in ("a lock", "a cached function", "an iterator")
+
+
+_OF_FRAMES = frozenset(map(address_of, (types.FrameType, types.CodeType, types.FunctionType)))
+
 
 def _generator(value: Any) -> Values:
     for prefix in ("gi", "cr", "ag"):
         frame = getattr(value, f"{prefix}_frame", MISSING)
         if frame is not MISSING:
-            return [-2] if frame is None else [frame.f_lasti, *frame.f_locals.values()]
+            return [-2] if frame is None else [frame.f_lasti, *_inside_generator(value, frame)]
     return []
+
+
+def _inside_generator(value: Any, frame: Any) -> Values:
+    """Return the local variables, and (from Python 3.11 on) what loops keep for themselves, such as their iterators."""
+    if sys.version_info < (3, 11):
+        return [*frame.f_locals.values()]
+    return [held for held in gc.get_referents(value) if address_of(type(held)) not in _OF_FRAMES and held is not frame.f_globals]
 
 
 def _of_library(value: Any, name: str) -> Any:
@@ -54,13 +72,38 @@ def _fields(*names: str) -> Callable[[Any], Values]:
     return lambda value: [own_dict(value)[name] if name in own_dict(value) else _of_library(value, name) for name in names]
 
 
+def _mapped(value: Any) -> Values:
+    with memoryview(value) as view:
+        if not view.readonly:
+            raise UncomparableError
+    return [_of_library(value, "tell")()]
+
+
+def _rest(value: Any) -> Values:
+    """Return what is left of an iterator over keys or items."""
+    cls: Any = type(value)
+    return list(cls.__reduce__(value)[1][0])
+
+
 def _nothing(value: Any) -> Values:
     return []
+
+
+def _cached(value: Any) -> Values:
+    return [*_of_library(value, "cache_info")(), *gc.get_referents(value)]
 
 
 MOVED_ON = "it has moved on, and cannot be set back"
 _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     ("builtins", "generator coroutine async_generator", "a generator or coroutine", _generator, MOVED_ON),
+    (
+        "builtins",
+        "dict_keyiterator dict_valueiterator dict_itemiterator dict_reversekeyiterator dict_reversevalueiterator dict_reverseitemiterator"
+        " set_iterator",
+        "an iterator",
+        _rest,
+        MOVED_ON,
+    ),
     ("_thread", "lock LockType", "a lock", _called("locked"), "it was taken or released"),
     ("_thread", "RLock", "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was taken or released"),
     (
@@ -86,22 +129,30 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     ("socket _socket ssl _ssl", "", "a connection", _nothing, "a connection cannot be set back"),
     ("sqlite3 _sqlite3", "Connection", "a connection", _fields("total_changes", "in_transaction"), "what was written to the database stays"),
     ("sqlite3 _sqlite3 duckdb _duckdb", "", "a connection", _nothing, "a connection cannot be set back"),
+    ("mmap", "mmap", "memory of a file", _mapped, "it shares its memory with a file or with other processes"),
     ("io _io _pyio tempfile selectors mmap", "", "an open file", _nothing, "what was written to a file stays"),
-    ("functools", "_lru_cache_wrapper", "a cached function", lambda value: list(_of_library(value, "cache_info")()), "what it remembers stays"),
-    ("builtins", "frame traceback", "a frame or traceback", _nothing, "it cannot be set back"),
+    ("functools", "_lru_cache_wrapper", "a cached function", _cached, "what it remembers stays"),
+    ("builtins", "traceback", "a traceback", lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next], "it cannot be set back"),
+    ("builtins", "frame", "a frame", _nothing, "it cannot be set back"),
 )
 """Modules, names, what, sign and reason of each kind."""
 _GUARDED = [GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign, reason) for modules, names, what, sign, reason in _ROWS]
 _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module in kind.modules)
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Classes of `io` that are no files."""
+_FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
+
+
+def is_file(cls: type) -> bool:
+    """Return whether the position of such an object is noted (see `beside`)."""
+    return any(_name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
 
 
 def guarded(cls: type) -> GuardedKind | None:
     """Return the kind of a class that an undo leaves alone, judged by its bases; None for others."""
     bases = mro_of(cls)[:-1]
-    if any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
+    if descends(cls, BaseException) or any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
         return None
     for base in bases:
         module, name = module_of(base), _name_of(base)
@@ -111,8 +162,12 @@ def guarded(cls: type) -> GuardedKind | None:
     return None
 
 
+def _plain_attributes(value: Any) -> Values:
+    return [part for pair in list(own_dict(value).items()) for part in pair if address_of(type(part)) in ATOMS]
+
+
 def sign_of(cls: type, kind: GuardedKind) -> Part:
     """Return the sign of how far an object has got, as a part that never changes in place; for derived classes with their attributes."""
     if any(module_of(cls).partition(".")[0] == each.partition(".")[0] for each in kind.modules):
-        return Part("sign", kind.sign, None)
+        return Part("sign", lambda value: [*kind.sign(value), *_plain_attributes(value)], None)
     return Part("sign", lambda value: [*kind.sign(value), *(part for pair in list(own_dict(value).items()) for part in pair)], None)

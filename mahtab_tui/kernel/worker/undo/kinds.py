@@ -19,10 +19,22 @@ from .part import ATOMS, Part, Values, prepared
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
 from .tables import SPECIAL
 
-_UNCHANGING = ("pyarrow", "polars", "duckdb", "_duckdb", "weakref", "torch")
+_UNCHANGING = ("pyarrow", "polars", "weakref", "torch")
 """Packages and modules of classes whose objects are compared by identity alone."""
 _CAPSULE = ("builtins", "PyCapsule")
 """The class of what keeps memory alive that a library lends to an array, as Arrow does; the array tells what is in it."""
+_PLAIN = ("numpy", "pandas", "polars", "pyarrow", "torch")
+"""Packages whose objects hold nothing but data."""
+_BASE: Any = type.__dict__["__base__"].__get__
+_FLAGS: Any = type.__dict__["__flags__"].__get__
+_SIZE: Any = type.__dict__["__basicsize__"].__get__
+_ITEM_SIZE: Any = type.__dict__["__itemsize__"].__get__
+_MANAGED_WEAKREF, _MANAGED_DICT = 1 << 3, 1 << 4
+_WORD = 8
+_OURS = f"{__package__.rpartition('.')[0]}."
+"""What the names of the kernel's own modules begin with: a fork changes its objects, which must not come back."""
+_REDUCED = (("sklearn.tree._tree", "Tree"),)
+"""Classes in C of libraries that are compared by what they write of themselves."""
 _BY_VALUE = ATOMS | frozenset(map(address_of, (tuple, list, dict, set, frozenset, bytearray, range)))
 
 
@@ -46,9 +58,17 @@ def _reduced(value: Any) -> Values:
     return [buffer.getvalue()]
 
 
-def _made_in_python(base: type) -> bool:
-    """Whether a class without `__dict__` was written in Python. What pickles its objects may be the user's code."""
-    return "__slots__" in class_dict(base)
+def native_base(cls: type) -> type:
+    """Return the class written in C that determines what objects store; `object` if all of it is in attributes and slots."""
+    while cls is not object:
+        base, names, flags = _BASE(cls), class_dict(cls), _FLAGS(cls)
+        fields = ("__dict__" in names and not flags & _MANAGED_DICT) + ("__weakref__" in names and not flags & _MANAGED_WEAKREF)
+        if "__slots__" in names:
+            fields += sum(type(slot) is types.MemberDescriptorType for slot in names.values())
+        if _SIZE(cls) - _SIZE(base) > fields * _WORD or _ITEM_SIZE(cls) != _ITEM_SIZE(base):
+            return cls
+        cls = base
+    return cls
 
 
 REDUCED = Part("reduced", _reduced, None, costly=True)
@@ -92,20 +112,22 @@ class Kind(NamedTuple):
     """What is known of all objects of a class."""
 
     parts: tuple[Part, ...]
-    cls: type | None
-    """Kept alive by this: another class could get its address."""
-    is_own: bool
+    is_own: bool = False
     """The class is the user's own, and may be changed too."""
-    has_memory: bool
+    has_memory: bool = False
     """They may be arrays (see `tables.block_of`)."""
     known: bool = True
     """All of their state is in the parts."""
     is_weak: bool = False
     """They are weak references."""
+    ends: bool = False
+    """Something happens when such an object ends: a file is closed, `__del__` runs."""
+    referable: bool = False
+    """There may be weak references to them, which tell when they end."""
 
 
-_NONE = Kind((), None, False, False)
-_EACH = Kind((CLASS,), None, False, False)
+_NONE = Kind(())
+EACH = Kind((CLASS,))
 """Stands for kinds of which each object has parts of its own."""
 
 
@@ -132,34 +154,58 @@ class Kinds:
         self._globals = {address_of(namespace), *(address_of(own_dict(module)) for module in self._modules.values())}
         self._special = [(cls, part) for module, name, part in SPECIAL if (cls := loaded(module, name)) is not MISSING]
         self._fixed = FixedKinds()
+        reduced = [(loaded(module, name), REDUCED) for module, name in _REDUCED]
+        self._readers = [*self._special, *CONTAINERS, *(row for row in reduced if row[0] is not MISSING)]
         self._known: dict[int, Kind] = {}
+        self._classes: dict[int, weakref.ref[type]] = {}
+        """Forget what is known of a class when it ends: another one could get its address."""
 
     def kind(self, value: Any) -> Kind:
         cls = type(value)
         known = self._known.get(address_of(cls))
         if known is None:
             if is_class(value) or cls is types.ModuleType or cls is types.FunctionType:
-                return _EACH if self._is_own(value) else _NONE
-            parts, all_told = self._parts_of(cls)
-            has_memory = module_of(type(cls)) == "_ctypes" or any(part.name in ("array", "tensor") for part in parts)
-            known = Kind(parts, cls, self._is_own_class(cls), has_memory, has_memory or all_told, descends(cls, weakref.ref))
+                return EACH if self.is_own(value) else _NONE
+            known = self._kind_of(cls)
             self._known[address_of(cls)] = known
+            self._classes[address_of(cls)] = weakref.ref(cls, self._forget)
         return _NONE if value is self._namespace else known
+
+    def _forget(self, reference: weakref.ref[type]) -> None:
+        for address in [address for address, known in self._classes.items() if known is reference]:
+            del self._known[address], self._classes[address]
+
+    def _kind_of(self, cls: type) -> Kind:
+        if f"{module_of(cls)}.".startswith(_OURS):
+            return _NONE
+        parts, known, ends = self._parts_of(cls)
+        of_ctypes = module_of(type(cls)) == "_ctypes"
+        if of_ctypes and not _has_pointers(cls):
+            known, ends = True, False
+        has_memory = of_ctypes or any(part.name in ("array", "tensor") for part in parts)
+        is_weak = descends(cls, weakref.ref)
+        bases = mro_of(cls)
+        plain = is_weak or module_of(cls).partition(".")[0] in _PLAIN
+        referable = not plain and any("__weakref__" in class_dict(base) for base in bases)
+        ends = not plain and (ends or any("__del__" in class_dict(base) for base in bases))
+        return Kind(parts, self._is_own_class(cls), has_memory, known, is_weak, ends, referable)
 
     def parts(self, value: Any) -> tuple[Part, ...]:
         """The parts of an object; none for what is only compared by identity."""
         kind = self.kind(value)
-        if kind is not _EACH:
+        if kind is not EACH:
             return kind.parts
         return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._parts_of(types.FunctionType)[0]
 
-    def _is_own(self, value: Any) -> bool:
+    def is_own(self, value: Any) -> bool:
         """Whether a class, a module or a function is the user's; a function that has variables of others inside counts, too."""
         if is_class(value):
             return self._is_own_class(value)
         if type(value) is types.ModuleType:
             return address_of(own_dict(value)) in self._globals
-        return address_of(value.__globals__) in self._globals or value.__closure__ is not None
+        if address_of(value.__globals__) in self._globals:
+            return True
+        return value.__closure__ is not None and not f"{value.__globals__.get('__name__')}.".startswith(_OURS)
 
     def _is_own_class(self, cls: Any) -> bool:
         """Whether it was defined in a cell, or in a module of the user's own."""
@@ -174,23 +220,38 @@ class Kinds:
         of_libraries = [(label, class_dict(value)["figs"] if is_class(value) else value) for label, value in of_libraries if value is not MISSING]
         return [*((f"module {name}", module) for name, module in self._modules.items()), *of_libraries]
 
-    def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool]:
-        """Return the parts of a class's objects, and whether these, or which object it is, tell all of an object's state."""
+    def _parts_of(self, cls: type) -> tuple[tuple[Part, ...], bool, bool]:
+        """Return the parts of a class's objects, whether these tell all of an object's state, and whether something happens when one ends."""
         fixed = self._fixed.parts(cls)
         if fixed is not None:
-            return fixed, True
+            return fixed, True, False
         kind = guarded(cls)
         if kind is not None:
-            return (sign_of(cls, kind),), kind.tells
-        bases = mro_of(cls)
-        found = [part for base, part in self._special if descends(cls, base)][:1]
-        if not found:
-            found += [part for base, part in CONTAINERS if descends(cls, base)][:1]
+            return (sign_of(cls, kind),), kind.tells, kind.ends
+        bases, native = mro_of(cls), native_base(cls)
+        found = [(base, part) for base, part in self._readers if descends(cls, base)]
+        found = [(base, part) for base, part in found if base is found[0][0]]
+        known = native is object or module_of(native).partition(".")[0] in _UNCHANGING
+        known = known or (module_of(cls), name_of(cls)) == _CAPSULE
+        known = known or any(_tells_of(base, native) for base, _ in found)
+        parts = [part for _, part in found]
         if any("__dict__" in class_dict(base) for base in bases):
-            found.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
+            parts.append(OF_PANDAS if any(module_of(base).startswith("pandas.") for base in bases) else ATTRIBUTES)
         if slot_descriptors(cls):
-            found.append(SLOTS)
-        by_identity = module_of(cls).partition(".")[0] in _UNCHANGING or (module_of(cls), name_of(cls)) == _CAPSULE
-        if not found and not by_identity and type(cls) is type and not any(map(_made_in_python, bases)):
-            found.append(REDUCED)
-        return tuple(found), bool(found) or by_identity or all(base is object or _made_in_python(base) for base in bases)
+            parts.append(SLOTS)
+        return tuple(parts), known, not known
+
+
+def _has_pointers(cls: Any) -> bool:
+    """Return whether objects of a class of ctypes point to memory that is not their own."""
+    kind, fields = getattr(cls, "_type_", None), getattr(cls, "_fields_", ())
+    if isinstance(kind, str):
+        return kind in "PzZOX"
+    inside = [kind, *(field[1] for field in fields)] if hasattr(cls, "_length_") or fields else []
+    return not inside or any(_has_pointers(each) for each in inside if each is not None)
+
+
+def _tells_of(base: type, native: type) -> bool:
+    """Return whether the part that reads objects of `base` reads all that this class in C stores."""
+    same_package = module_of(native).partition(".")[0] == module_of(base).partition(".")[0]
+    return descends(base, native) or (descends(native, base) and same_package)

@@ -14,6 +14,10 @@ Apply = Callable[[], object]
 Prepare = Callable[[Any, Values], Apply]
 
 
+class UncomparableError(Exception):
+    """The state of an object cannot be read."""
+
+
 class Part(NamedTuple):
     """One part of a kind of object."""
 

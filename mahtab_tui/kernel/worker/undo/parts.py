@@ -14,10 +14,11 @@ from __future__ import annotations
 import collections
 import functools
 import gc
+import itertools
 import types
 from typing import Any, Callable
 
-from ..statics import MISSING, address_of, class_dict, mro_of, own_dict
+from ..statics import MISSING, address_of, class_dict, module_of, mro_of, own_dict
 from .part import Apply, Part, Values, later, prepared, put_fields
 
 
@@ -106,7 +107,7 @@ def _put_slots(value: Any, values: Values) -> None:
             slot.__delete__(value)
 
 
-_FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__")
+_FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__", "__module__")
 
 
 def _function(function: Any) -> Values:
@@ -153,6 +154,50 @@ def _put_class(cls: Any, values: Values) -> None:
             type.__setattr__(cls, name, value)
 
 
+_BY_DESCRIPTOR = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def _exception_slots(cls: type) -> list[Any]:
+    """Return the fields of an exception that classes in C define; the attributes are not among them."""
+    in_c = [base for base in mro_of(cls) if module_of(base) == "builtins" and base is not object]
+    named = [(name, slot) for base in in_c for name, slot in class_dict(base).items() if type(slot) in _BY_DESCRIPTOR]
+    return [slot for name, slot in named if name not in ("__dict__", "characters_written")]
+
+
+@later
+def _put_exception(error: Any, values: Values) -> None:
+    for slot, wanted in zip(_exception_slots(type(error)), values):
+        if wanted is not MISSING and _get(slot, error) is not wanted:
+            slot.__set__(error, wanted)
+
+
+def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
+    """Read where an iterator is: what it goes through, and how far it got."""
+
+    def read(value: Any) -> Values:
+        make, inside, *state = cls.__reduce__(value)
+        if make is not iter:
+            return [make.__name__, *inside, *state]
+        (inside,) = inside
+        if type(inside) is range:
+            return [inside.start, inside.stop, inside.step, *state]
+        return [inside, *state] if state else [type(inside).__name__, *inside]  # an exhausted one has a new list
+
+    return read
+
+
+def _iterator(cls: type) -> tuple[type, Part]:
+    return cls, Part("iterator", _iterator_reader(cls), None)
+
+
+def _exact(cls: type, read: Callable[[Any], Any]) -> tuple[type, Part]:
+    return cls, Part("value", lambda value: [read(value)], None)
+
+
+_EMPTY: tuple[Any, ...] = ([], (), "", "\u0100", b"", bytearray(), range(0), range(2**70))
+
+_ITERATORS: tuple[Any, ...] = (type(reversed([])), reversed, enumerate, zip, map, filter, itertools.count, itertools.repeat)
+
 ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
 SLOTS = Part("slots", lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots)
@@ -185,4 +230,12 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (memoryview, Part("view", lambda value: [value.obj], None)),
     (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
+    (BaseException, Part("exception", lambda error: [_get(slot, error) for slot in _exception_slots(type(error))], _put_exception)),
+    *(_iterator(cls) for cls in dict.fromkeys(type(iter(empty)) for empty in _EMPTY)),
+    *map(_iterator, _ITERATORS),
+    _exact(int, int.__pos__),
+    _exact(float, float.__pos__),
+    _exact(complex, complex.__pos__),
+    _exact(str, lambda value: str.__getitem__(value, slice(None))),
+    _exact(bytes, lambda value: bytes.__getitem__(value, slice(None))),
 )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from ..statics import MISSING, address_of
 from .checkpoint import Checkpoint, CheckpointError
+from .comparing import label_of
+from .ending import Ending
 from .graph import Graph, ancestors
-from .guarded import guarded
-from .kinds import REDUCED, Kinds
+from .kinds import Kinds
 from .memory import UnreadableMemoryError, WrittenMemory
 from .outside import NotRestored
-from .part import ATOMS, Apply
-from .reach import Patch
+from .part import Apply
+from .reach import Library, snapshot
 from .restoring import Plan, compared
 from .step import Step, touched_names
 
@@ -33,34 +33,28 @@ def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: K
     before_at = later if at is None else later[: later.index(at)]
     stays = [NotRestored("", f"Changes inside objects stay: {each.failure}.") for each in before_at if each.changes_inside]
     stays += dict.fromkeys(deed for each in later for deed in each.deeds.noted)
-    stays += _untold(step.names, touched_names(later), kinds)
-    plan = Plan(step.names, [], [], [], [], [], {}, Graph(kinds))
+    names = step.living(namespace)
+    gone = [name for name in step.names if name not in names]
+    plan = Plan(
+        {**{name: namespace[name] for name in gone if name in namespace}, **names},
+        [],
+        [],
+        [],
+        [],
+        [NotRestored(label_of(name), "it has ended, and does not come back") for name in gone],
+        {},
+        Graph(kinds),
+    )
     if at is not None and at.checkpoint is not None:
         serial = at.serial
         try:
-            plan = compared(namespace, step.roots(), touched_names(later), step.serial, at.checkpoint, lambda blocks: memory.since(serial, blocks))
+            plan = compared(namespace, step, touched_names(later), at.checkpoint, lambda blocks: memory.since(serial, blocks))
         except (CheckpointError, UnreadableMemoryError) as error:
             ended += at.end()
             at.failure = f"the process that kept the state before cell {at.cell} has ended"
             raise UndoError(f"{error} Nothing was changed.") from None
     noted = next((each for each in later if each.changes_inside), None)
-    return _with_patches(_with_beside(plan, noted, stays), later)
-
-
-def _untold(names: dict[str, Any], touched: Iterable[str], kinds: Kinds) -> list[NotRestored]:
-    """Return those of the touched names whose objects cannot be compared: the cell may have changed them."""
-    found = []
-    for name in touched:
-        value = names.get(name)
-        if address_of(type(value)) in ATOMS:
-            continue
-        kind = guarded(type(value))
-        if kind is not None:
-            if not kind.tells and "io" not in kind.modules:  # for files, positions are noted
-                found.append(NotRestored(name, kind.reason))
-        elif kinds.parts(value) == (REDUCED,) and not REDUCED.read(value):
-            found.append(NotRestored(name, "it is not known what was changed in it"))
-    return found
+    return _with_libraries(_with_beside(plan, noted, stays), later)
 
 
 def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Plan:
@@ -82,22 +76,29 @@ def _with_beside(plan: Plan, noted: Step | None, stays: list[NotRestored]) -> Pl
     return plan._replace(beside=steps, inside=list(dict.fromkeys(inside)), not_restored=stays + plan.not_restored)
 
 
-def _with_patches(plan: Plan, later: list[Step]) -> Plan:
-    """Add the attributes of libraries' modules as they were before the first cell that set them."""
-    first: dict[tuple[int, str], Patch] = {}
+def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
+    """Add the attributes of libraries' modules and classes as they were before the first cell that mentions these."""
+    first: dict[int, Library] = {}
     for each in later:
-        for patch in each.patches:
-            first.setdefault((address_of(patch.held), patch.attribute), patch)
-    changed = [patch for patch in first.values() if patch.held.get(patch.attribute, MISSING) is not patch.then and patch.label not in plan.inside]
-    steps = [(partial(_set, patch, patch.then), partial(_set, patch, patch.held.get(patch.attribute, MISSING))) for patch in changed]
-    return plan._replace(beside=[*plan.beside, *steps], inside=[*plan.inside, *(patch.label for patch in changed)])
-
-
-def _set(patch: Patch, value: Any) -> None:
-    if value is MISSING:
-        patch.held.pop(patch.attribute, None)
-    else:
-        patch.held[patch.attribute] = value
+        for library in each.libraries:
+            first.setdefault(address_of(library.holder), library)
+    steps: list[tuple[Apply, Apply]] = []
+    labels, stays = [], []
+    mentioned = frozenset(touched_names(later))
+    for library in first.values():
+        now = snapshot(library.holder).values
+        for name, then in library.changed(mentioned):
+            label = f"{library.label}.{name}"
+            value = then.value(None) if type(then) is Ending else then
+            if label in plan.inside:
+                continue
+            if value is MISSING and then is not MISSING:
+                stays.append(NotRestored(label, "it has ended, and does not come back"))
+                continue
+            labels.append(label)
+            here = now.get(name, MISSING)
+            steps.append((partial(library.put, name, value), partial(library.put, name, here.value(None) if type(here) is Ending else here)))
+    return plan._replace(beside=[*plan.beside, *steps], inside=[*plan.inside, *labels], not_restored=plan.not_restored + stays)
 
 
 def _names_of(value: Any, plan: Plan, holders: dict[int, list[int]]) -> list[str]:

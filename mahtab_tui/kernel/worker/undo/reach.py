@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
+import sys
 import types
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Callable, NamedTuple
 
 from ..compiling import walk
-from ..statics import MISSING, address_of, is_module, own_dict
+from ..statics import MISSING, address_of, class_dict, is_class, is_module, module_of, name_of, own_dict
+from .ending import Ending
 from .part import ATOMS
+
+_FLAGS: Any = type.__dict__["__flags__"].__get__
 
 _STATEMENTS = (ast.Module, ast.Expr, ast.Assign, ast.Pass)
 _EXPRESSIONS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
@@ -18,50 +23,102 @@ _PLAIN = (*_STATEMENTS, *_EXPRESSIONS, *_SIGNS)
 
 
 def can_change_objects(tree: ast.Module, namespace: dict[str, Any]) -> bool:
-    """Return whether a cell can change more than which objects its names refer to. It cannot if it only computes with plain values, as ``1 + 1`` does."""
+    """Return whether a cell can change more than which objects its names refer to. It cannot if it only computes with plain values, as ``1 + 1`` does, and replaces only such."""
     for node in walk(tree):
         if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load) and address_of(type(namespace.get(node.id, namespace))) not in ATOMS:
-                return True
+            default = namespace if isinstance(node.ctx, ast.Load) else None
+            if address_of(type(namespace.get(node.id, default))) not in ATOMS:
+                return True  # a name of an object is used, or replaced, which may end the object
         elif not isinstance(node, _PLAIN):
             return True
     return False
 
 
-class Patch(NamedTuple):
-    """An attribute of a library's module that a cell's code sets."""
+class Library(NamedTuple):
+    """The attributes of a module or class of a library, which code can replace."""
 
-    held: dict[str, Any]
-    """The module's names."""
+    holder: Any
     label: str
-    attribute: str
-    then: Any
-    """Its value before the cell; `MISSING` if there was none."""
+    values: dict[str, Any]
+
+    def changed(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any]]:
+        """Yield the attributes that were replaced since, and their earlier values (`MISSING` if there was none).
+
+        mentioned: names in the code that ran; others count only if they are public, because libraries note things in private ones.
+        """
+        now = _attributes(self.holder)
+        for name in dict.fromkeys((*self.values, *now)):
+            then, value = self.values.get(name, MISSING), now.get(name, MISSING)
+            same = address_of(value) == then.address and not then.ended if type(then) is Ending else value is then
+            if not same and not is_module(then) and not is_module(value) and type(name) is str and _counts(self.label, name, mentioned):
+                yield name, then
+
+    def put(self, name: str, value: Any) -> None:
+        """Set an attribute; `MISSING` deletes it."""
+        own_class = is_class(self.holder)
+        if value is MISSING:
+            type.__delattr__(self.holder, name) if own_class else own_dict(self.holder).pop(name, None)
+        elif own_class:
+            type.__setattr__(self.holder, name, value)
+        else:
+            own_dict(self.holder)[name] = value
 
 
-def patches(tree: ast.Module, namespace: dict[str, Any]) -> Iterator[Patch]:
-    """Yield the attributes of modules that a cell sets or deletes, as they are before it."""
-    for node in walk(tree):
-        attribute, target = "", None
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            attribute, target = node.attr, node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") and len(node.args) > 1:
-            attribute, target = str(getattr(node.args[1], "value", "")), node.args[0]
-        module = _module_at(target, namespace)
-        if module is not None and attribute:
-            held = own_dict(module)
-            yield Patch(held, f"{held.get('__name__')}.{attribute}", attribute, held.get(attribute, MISSING))
+_ALWAYS = ("builtins", "sys")
+_MOST = 60
+"""Modules and classes of libraries that are looked at for one cell."""
+_ITEMS = 1_000
+_KERNELS = frozenset(f"sys.{name}" for name in "stdin stdout stderr path modules last_exc last_type last_value last_traceback".split())
+_KERNELS |= {"warnings.filters", "sys.breakpointhook", *(f"builtins.{name}" for name in ("exit", "help", "input", "quit"))}
+"""The kernel itself sets these, or they are restored as settings."""
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
+_STAYING = ATOMS | frozenset(map(address_of, (*_FUNCTIONS, type, types.ModuleType, property, classmethod, staticmethod, dict, type(os.environ))))
+_CHANGEABLE = 1 << 9
+"""The flag of classes whose attributes can be set."""
 
 
-def _module_at(node: ast.expr | None, namespace: dict[str, Any]) -> Any:
-    """Return the module that an expression like ``package.module`` refers to; None if it is something else. Runs no code."""
-    if isinstance(node, ast.Name):
-        found = namespace.get(node.id)
-    elif isinstance(node, ast.Attribute):
-        found = own_dict(_module_at(node.value, namespace)).get(node.attr)
-    else:
-        return None
-    return found if is_module(found) else None
+def libraries(mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]) -> list[Library]:
+    """Return the modules and classes of libraries that code mentions, as they are."""
+    names = tuple(mentioned)
+    pending = [*(sys.modules.get(name) for name in _ALWAYS), *(namespace.get(name) for name in names)]
+    found: dict[int, Any] = {}
+    for value in pending:  # it grows meanwhile
+        if len(found) == _MOST:
+            break
+        module = is_module(value)
+        if address_of(value) in found or not (module or is_class(value)) or is_own(value):
+            continue
+        if module:
+            held = own_dict(value)
+            pending += [held[name] for name in names if name in held]
+            found[address_of(value)] = value
+        elif _FLAGS(value) & _CHANGEABLE:
+            found[address_of(value)] = value
+    return [snapshot(value) for value in found.values()]
+
+
+def snapshot(holder: Any) -> Library:
+    """Return a module or class as it is; objects that may have to end are not kept alive by this."""
+    values = _attributes(holder)
+    if not _STAYING.issuperset(map(address_of, map(type, values.values()))):
+        values = {name: value if _stays(value) else Ending(value) for name, value in values.items()}
+    label = f"{module_of(holder)}.{name_of(holder)}" if is_class(holder) else str(own_dict(holder).get("__name__"))
+    return Library(holder, label, values)
+
+
+def _stays(value: Any) -> bool:
+    """Return whether nothing happens when an object ends."""
+    if type(value) in (list, tuple, set, frozenset):
+        return len(value) < _ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
+    return address_of(type(value)) in _STAYING
+
+
+def _attributes(holder: Any) -> dict[str, Any]:
+    return dict(class_dict(holder)) if is_class(holder) else dict(own_dict(holder))
+
+
+def _counts(label: str, name: str, mentioned: Collection[str]) -> bool:
+    return f"{label}.{name}" not in _KERNELS and (name in mentioned or not name.startswith("_"))
 
 
 def names_in(codes: tuple[types.CodeType, ...], namespace: dict[str, Any]) -> tuple[str, ...]:

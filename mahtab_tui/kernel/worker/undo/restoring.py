@@ -12,12 +12,14 @@ from ..listing import HIDDEN, described
 from ..statics import MISSING, address_of
 from .carrying import unpacked
 from .checkpoint import Checkpoint
-from .comparing import Roots, StateRequest, States, numbers, walk
-from .graph import Graph
+from .comparing import NAME, STATE, StateRequest, States, numbers, walk
+from .ending import Ending
+from .graph import Graph, Node
 from .kinds import Kinds
 from .memory import OtherProcess, Span, UnreadableMemoryError
 from .outside import NotRestored
 from .part import Apply
+from .step import Step
 from .tables import Block, block_of
 
 ANSWERING = 60.0
@@ -57,40 +59,56 @@ class Plan(NamedTuple):
 Since = Callable[[Iterable[Block]], dict[Block, list[Span]]]
 
 
-def compared(namespace: dict[str, Any], roots: Roots, first: Iterable[str], serial: int, checkpoint: Checkpoint, since: Since) -> Plan:
+def compared(namespace: dict[str, Any], step: Step, first: Iterable[str], checkpoint: Checkpoint, since: Since) -> Plan:
     """Compare the kernel with the checkpoint of a step, beginning with the names in `first`, and fetch what differs.
 
     since: returns the parts of blocks that may have been written since the checkpoint. Raises whatever creating an object raises.
     """
-    first, graph, unseen = list(first), Graph(Kinds(namespace)), set[str]()
-    rows, unseen_there = checkpoint.ask(("describe", serial, first), ANSWERING, lambda: unseen.update(walk(graph, roots, first)))
+    first, graph, unseen, roots = list(first), Graph(Kinds(namespace)), set[str](), step.roots(namespace)
+    table, unseen_there = checkpoint.ask(("describe", step.serial, first), ANSWERING, lambda: unseen.update(walk(graph, roots, first)))
     unseen.update(unseen_there)
-    alive, changed, copies, moved = _match(numbers(rows), graph)
+    alive, changed, copies, moved = _match(numbers(table), graph, step.ended())
     spans = since(copy.block for copy in copies)
     other = OtherProcess(checkpoint.pid)
     different = ([part for span in spans[copy.block] for part in other.in_use(span) if other.differs(part)] for copy in copies)
     copies = [copy._replace(spans=parts) for copy, parts in zip(copies, different) if parts] + moved
     memory = array("q", [address_of(copy.array) for copy in copies])
-    rebound = [name for name, value in roots.names.items() if namespace.get(name, MISSING) is not value]
+    rebound = [name for name in step.names if name not in roots.names or namespace.get(name, MISSING) is not roots.names[name]]
     wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
     carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
     nodes = graph.nodes
-    pairs = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, namespace))
-    gone = {key: value for key, value in pairs if type(key) is str}
+    rows = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, namespace))
+    living = set(alive)
     return Plan(
-        {**roots.names, **gone},
-        [(nodes[key].value, values) for key, values in pairs if type(key) is int],
+        _names(step, namespace, nodes, living, {key: value for kind, key, value in rows if kind == NAME}),
+        [(nodes[key].value, values) for kind, key, values in rows if kind == STATE],
         copies,
         [],
         carried.changed,
         [NotRestored(*lost) for lost in carried.lost]
+        + [NotRestored(name, f"not compared: undo does not know what {kind} stores") for name, kind in carried.unknown]
         + [NotRestored(name, "there was not enough time to compare it: what was changed in it stays") for name in sorted(unseen)],
         carried.variables,
         graph,
     )
 
 
-def _match(rows: array[int], graph: Graph) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
+def _names(step: Step, namespace: dict[str, Any], nodes: dict[int, Node], alive: set[int], gone: dict[str, Any]) -> dict[str, Any]:
+    """Return the objects of the names; for one that cannot come back, that which the name has now."""
+    found = {}
+    for name, value in step.names.items():
+        if name in gone:
+            found[name] = gone[name]
+        elif type(value) is not Ending:
+            found[name] = value
+        elif value.address in alive:
+            found[name] = nodes[value.address].value
+        elif name in namespace:
+            found[name] = namespace[name]
+    return found
+
+
+def _match(rows: array[int], graph: Graph, ended: set[int]) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
     """Return the objects that live in both processes, those whose state differs, arrays at the same place, and arrays that have moved."""
     alive, changed = array("q"), array("q")
     stayed: list[Copy] = []
@@ -98,7 +116,7 @@ def _match(rows: array[int], graph: Graph) -> tuple[array[int], array[int], list
     for place in range(0, len(rows), 6):
         address, kind, fixed, loose, start, size = rows[place : place + 6]
         node = graph.nodes.get(address)
-        if node is None or address_of(type(node.value)) != kind or node.fixed != fixed:
+        if node is None or address in ended or address_of(type(node.value)) != kind or node.fixed != fixed:
             continue
         alive.append(address)
         if node.loose != loose:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 import time
+import types
 from typing import Any
 
 from ..limits import TimeLimitError
-from ..statics import MISSING
+from ..statics import address_of, is_class
 from ..stdlib import late_import
 from ..tracebacks import describe_safely
 from .beside import Beside
@@ -20,15 +20,16 @@ from .memory import WrittenMemory
 from .outside import EVENTS
 from .planning import UndoError, plan_back
 from .process_state import ProcessState
-from .reach import Patch, patches
+from .reach import Library, libraries, snapshot
 from .restoring import Plan, carry_out, changes
 from .step import Step, touched_names
+from .tables import Block
 from .usage import MemoryUse, held_only, private_bytes
 
 KEPT = 3_000
 """Maximum number of objects that are kept alive for a step."""
-KEEPING = 0.03
-"""Seconds for finding them; enough unless the machine is very busy."""
+KEEPING = 0.1
+"""Seconds of computing for finding them; enough unless objects take long."""
 WRITING = 600.0
 """Seconds for writing the namespace of a branch."""
 
@@ -71,13 +72,13 @@ class UndoHistory:
         self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
         self._memory.forget(self._steps[0].serial)
 
-    def expect(self, tree: ast.Module, mentioned: tuple[str, ...]) -> Step | None:
+    def expect(self, mentioned: tuple[str, ...]) -> Step | None:
         """Take a checkpoint, since the cell that begins may change objects in place; return the step that has it."""
         if not self._steps or self._steps[-1].serial != self._serial:
             return None
         step = self._steps[-1]
         try:
-            self._keep(step, mentioned, list(patches(tree, self._namespace)))
+            self._keep(step, mentioned, libraries(mentioned, self._namespace, self._kinds.get().is_own))
         except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
             step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
         return step
@@ -86,21 +87,33 @@ class UndoHistory:
         self._serial += 1
         return Step(self._serial, cell, dict(self._namespace))
 
-    def _keep(self, step: Step, touched: tuple[str, ...], patched: list[Patch]) -> None:
+    def _keep(self, step: Step, touched: tuple[str, ...], mentioned: list[Library]) -> None:
         step.changes_inside = True
-        step.patches = patched
+        step.libraries = mentioned
         step.touched = touched
         step.process = ProcessState()
+        graph = Graph(self._kinds.get(), states=False, clock=time.thread_time)
+        early = [step.names[name] for name in touched if name in step.names]
+        graph.add((*early, *(value for _, value in graph.kinds.shared), *step.names.values()), time.thread_time() + KEEPING, Limits(KEPT, KEPT))
+        step.kept = graph.to_keep()
+        step.beside = Beside(step.kept)
+        ending = graph.ending()
+        kept = graph.nodes.keys() - ending
+        blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
+        step.blocks = frozenset(block for address in kept if (block := graph.nodes[address].block) is not None)
+        code = {address_of(value) for value in step.names.values() if is_class(value) or type(value) in (types.FunctionType, types.ModuleType)}
+        kept |= code - graph.nodes.keys()
+        try:
+            self._fork(step, blocks)
+        finally:
+            del graph
+            for each in self._steps:
+                each.release(kept)
+
+    def _fork(self, step: Step, blocks: frozenset[Block]) -> None:
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
-        graph = Graph(self._kinds.get(), states=False)
-        early = [step.names[name] for name in touched if name in step.names]
-        graph.add((*early, *(value for _, value in graph.kinds.shared), *step.names.values()), time.monotonic() + KEEPING, Limits(KEPT, KEPT))
-        step.kept = graph.to_keep()
-        step.beside = Beside(step.kept)
-        blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
-        step.blocks = blocks
         self._held = held_only((each.blocks for each in self._steps), blocks)
         while self._held > self._bytes and len(self._steps) > 1:
             self._drop_for_memory()
@@ -145,10 +158,10 @@ class UndoHistory:
         if question[0] == "write":
             _, serial, settings = question
             write_as_of = late_import(f"{__package__.rpartition('.')[0]}.keeping.keeper").write_as_of
-            return write_as_of(dict(self._with(serial).names), self._namespace, settings)
+            return write_as_of(self._with(serial).living(self._namespace), self._namespace, settings)
         if question[0] == "describe":
             _, serial, first = question
-            return witness.describe(self._with(serial).roots(), first)
+            return witness.describe(self._with(serial).roots(self._namespace), first)
         return tuple(witness.carry(StateRequest(*question[1:])))
 
     def _with(self, serial: int) -> Step:
@@ -195,8 +208,8 @@ class UndoHistory:
         checkpoint = self._checkpoint_for(step, self._steps)
         self._redo.append((before, gone))
         self._steps = self._steps[: -len(gone)]
-        patched = [patch._replace(then=patch.held.get(patch.attribute, MISSING)) for each in gone for patch in each.patches]
-        self._keep(before, touched_names(gone), patched)
+        holders = {address_of(library.holder): library.holder for each in gone for library in each.libraries}
+        self._keep(before, touched_names(gone), [snapshot(holder) for holder in holders.values()])
         try:
             carry_out(plan, self._namespace, checkpoint, before.checkpoint)
         except BaseException:

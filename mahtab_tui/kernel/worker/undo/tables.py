@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple
 from ..own import as_own
 from ..statics import MISSING, descends, loaded, module_of
 from ..stdlib import late_import
-from .part import Apply, Part, Values, later, prepared, put_fields
+from .part import Apply, Part, UncomparableError, Values, later, prepared, put_fields
 
 
 class Block(NamedTuple):
@@ -60,9 +60,27 @@ def _array(array: Any) -> Values:
     base, plain = numpy_array.base.__get__(array), _plain(array)
     layout = marshal.dumps((plain.shape, plain.strides), 2)
     values = [layout, plain.__array_interface__["data"][0], plain.dtype, plain.flags.writeable, base]
-    if plain.dtype.hasobject and plain.dtype.names is None and not descends(type(base), numpy_array):
-        values += plain.ravel(order="K").tolist()
+    if descends(type(base), numpy_array):
+        return values
+    if plain.flags.writeable and _is_mapped(base):
+        raise UncomparableError
+    if plain.dtype.hasobject:
+        for leaf in _leaves(plain):
+            values += leaf.ravel().tolist() if leaf.dtype.hasobject else [leaf.tobytes()]
     return values
+
+
+def _is_mapped(base: Any) -> bool:
+    """Return whether memory is that of a file or shared with other processes: a fork sees what is written there."""
+    while type(base) is memoryview:
+        base = base.obj
+    return descends(type(base), loaded("mmap", "mmap"))
+
+
+def _leaves(plain: Any) -> list[Any]:
+    """Return views of the fields of an array of records; other arrays are one."""
+    names = plain.dtype.names
+    return [plain] if names is None else [leaf for name in names for leaf in _leaves(plain[name])]
 
 
 def _objects_in(array: Any) -> int:
@@ -88,10 +106,20 @@ def _put_array(array: Any, values: Values) -> None:
         numpy_array.strides.__set__(array, strides)
     if items:
         _set_writeable(array, True)
-        flat = _plain(array).ravel(order="K")
-        for place, item in enumerate(items):
-            flat[place] = item
+        for leaf in _leaves(_plain(array)):
+            _put_items(leaf, items)
     _set_writeable(array, writeable)
+
+
+def _put_items(leaf: Any, items: Values) -> None:
+    """Put items back into a field, and remove them from the list."""
+    numpy = sys.modules["numpy"]
+    if not leaf.dtype.hasobject:
+        leaf[...] = numpy.frombuffer(items.pop(0), leaf.dtype).reshape(leaf.shape)
+        return
+    for index, item in zip(numpy.ndindex(leaf.shape), items):
+        leaf[index] = item
+    del items[: leaf.size]
 
 
 def _set_writeable(array: Any, writeable: bool) -> None:
@@ -175,8 +203,14 @@ def _stream(value: Any) -> Values:
     return [None] if cls.closed.__get__(value) else [cls.getvalue(value), cls.tell(value)]
 
 
+def _closed(value: Any) -> Values:
+    return [_stream(value) == [None]]
+
+
 @later
 def _put_stream(value: Any, values: Values) -> None:
+    if values == [None]:
+        return
     value.seek(0)
     value.truncate()
     value.write(values[0])
@@ -213,8 +247,42 @@ def _put_state_of_generator(value: Any, state: Any) -> None:
 
 
 @prepared(lambda values: late_import("pickle").loads(values[0]))
+def _put_state_of_bits(value: Any, state: Any) -> None:
+    value.state = state
+
+
+def _element(value: Any) -> Values:
+    return [value.tag, value.text, value.tail, value.attrib, *value]
+
+
+@prepared(lambda values: late_import("pickle").loads(values[0]))
 def _put_random(value: Any, state: Any) -> None:
     loaded("random", "Random").setstate(value, state)
+
+
+CONTEXT = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+def _context(value: Any) -> Values:
+    """Return the settings of a context of the module decimal."""
+    signals = [[signal.__name__ for signal, on in found.items() if on] for found in (value.flags, value.traps)]
+    return [*(getattr(value, name) for name in CONTEXT), *map(_pickle_of, signals)]
+
+
+@later
+def _put_context(value: Any, values: Values) -> None:
+    for name, wanted in zip(CONTEXT, values):
+        setattr(value, name, wanted)
+    for found, names in zip((value.flags, value.traps), values[len(CONTEXT) :]):
+        on = late_import("pickle").loads(names)
+        for signal in found:
+            found[signal] = signal.__name__ in on
+
+
+@later
+def _put_element(value: Any, values: Values) -> None:
+    value.tag, value.text, value.tail, value.attrib = values[:4]
+    value[:] = values[4:]
 
 
 def _pickle_of(value: Any) -> bytes:
@@ -227,8 +295,13 @@ SPECIAL: tuple[tuple[str, str, Part], ...] = (
     ("torch", "Tensor", Part("tensor", _tensor, _put_tensor)),
     ("numpy.random", "Generator", Part("random", _state_of_generator, _put_state_of_generator)),
     ("numpy.random", "RandomState", Part("random", _state_of_generator, _put_state_of_generator)),
+    ("numpy.random", "BitGenerator", Part("random", lambda value: [_pickle_of(value.state)], _put_state_of_bits)),
+    ("decimal", "Context", Part("context", _context, _put_context)),
+    ("xml.etree.ElementTree", "Element", Part("element", _element, _put_element)),
     ("random", "Random", Part("random", lambda value: [_pickle_of(loaded("random", "Random").getstate(value))], _put_random)),
     ("array", "array", Part("array", _array_of_module, _put_array_of_module, size=_words("array", "array"))),
+    ("_io", "StringIO", Part("closed", _closed, None)),
+    ("_io", "BytesIO", Part("closed", _closed, None)),
     ("_io", "StringIO", Part("stream", _stream, _put_stream, size=_words("_io", "StringIO"))),
     ("_io", "BytesIO", Part("stream", _stream, _put_stream, size=_words("_io", "BytesIO"))),
     ("pandas.core.internals.managers", "SingleBlockManager", Part("manager", _fields(_MANAGER), put_fields(*_MANAGER))),
