@@ -38,6 +38,7 @@ class CellEnd:
     """The fields of each `TracebackFrame`."""
     duration: float
     cwd: str
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)

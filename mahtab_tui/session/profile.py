@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _RIGHTS: dict[ApprovalMode, str] = {
     "auto": "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can.",
-    "review": "The model's code now runs before you see it, with your own rights. You can undo what it does to variables, but not what it does "
-    "to files or over the network. Code that plainly does such things asks first.",
+    "review": "The model's code now runs at once, before you see it, with your own rights. Its changes to variables are shown and can be undone; "
+    "what it does to files, programs and over the network cannot.",
 }
 
 
