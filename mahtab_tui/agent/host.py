@@ -117,8 +117,11 @@ class AgentHost(Protocol):
     def before_cell(self, code: str) -> Decision | str:
         """Return the code to run instead, as the user's hook says; or the decision that it does not run."""
 
-    def decide_alone(self, code: str) -> Decision | str:
-        """Decide about code without asking the user; or return why they must be asked, which is empty if they are always asked."""
+    def decide_alone(self, request: ApprovalRequest) -> Decision | str:
+        """Decide about code without asking the user; or return why they must be asked, which is empty if they are always asked.
+
+        Code that only reads may have run here already; then `execute` returns its result.
+        """
 
     def decide(self, request: ApprovalRequest) -> Decision:
         """Wait for the user's decision about a block. Returns `stop` if the turn is cancelled."""

@@ -73,7 +73,7 @@ def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
 
 
 def _approval(session: AgentHost, request: ApprovalRequest) -> Decision:
-    alone = session.decide_alone(request.code)
+    alone = session.decide_alone(request)
     if isinstance(alone, Decision):
         if alone.action == "refuse":
             emit(session.log, request.record(session.party).changed(state="refused", reason=alone.reason))

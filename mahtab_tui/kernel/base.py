@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
-from mahtab_tui.kernel.values import CellResult, Display, OutputKind, PrivateUse, Variable
+from mahtab_tui.kernel.values import CellResult, Display, Lock, OutputKind, PrivateUse, Variable
 
 OnOutput = Callable[[OutputKind, str], None]
 
@@ -147,7 +147,7 @@ class Kernel(Protocol):
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
-        limited: bool = False,
+        lock: Lock | None = None,
     ) -> CellResult:
         """Run one cell, and wait for its end. Nothing that the cell does raises here, not even the kernel's death.
 
@@ -156,7 +156,7 @@ class Kernel(Protocol):
         limit: characters of output after which the cell is stopped.
         nested: run it while the cell that called the host waits.
         on_display: called before `on_output` gets the display's text.
-        limited: before the cell changes anything outside the namespace, the kernel calls ``effect`` of the host; see `cannot_limit`.
+        lock: run it in a locked fork, which reads and computes only, and bring plain data back, or nothing; see `cannot_lock`.
         """
 
     @property
@@ -234,8 +234,8 @@ class Kernel(Protocol):
         Otherwise as `complete`."""
 
     @property
-    def cannot_limit(self) -> str:
-        """Why cells cannot be held to what they may do, as a clause; empty if they can."""
+    def cannot_lock(self) -> str:
+        """Why cells cannot run in a locked fork, as a clause; empty if they can. Raises `KernelError`."""
 
     @property
     def cannot_undo(self) -> str:

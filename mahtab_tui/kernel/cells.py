@@ -82,7 +82,7 @@ class RunningCell:
             pieces = (("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),)
         for kind, text in pieces:
             self._add(kind, text)
-        self._finish(status, done.duration, done.changes, "", frames)
+        self._finish(status, done.duration, done.changes, "", frames, done.needs)
 
     def lost(self, status: Status, how: str) -> None:
         """Finish the cell because the kernel has ended."""
@@ -102,13 +102,21 @@ class RunningCell:
         except BaseException as error:  # raised by the caller's function; the waiting caller raises it
             self._listener_error = error
 
-    def _finish(self, status: Status, duration: float, changed: tuple[Change, ...], detail: str, frames: tuple[TracebackFrame, ...] = ()) -> None:
+    def _finish(
+        self,
+        status: Status,
+        duration: float,
+        changed: tuple[Change, ...],
+        detail: str,
+        frames: tuple[TracebackFrame, ...] = (),
+        needs: str = "",
+    ) -> None:
         if self._listener_error is not None:
             self.result.set_exception(self._listener_error)
             return
         text, kinds = self._output.text()
         self.result.set_result(
-            CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames, self._output.rewritten)
+            CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames, self._output.rewritten, needs)
         )
 
 

@@ -28,7 +28,7 @@ from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import Restoration, UndoStep
 from mahtab_tui.kernel.told import CellEnd, HostCall, checked
-from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker import detail, toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
 from mahtab_tui.kernel.worker.calls import HostCalls
@@ -55,7 +55,7 @@ CLOSE_TIMEOUT = 1.0
 class InProcessKernel(Unkept):
     """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
 
-    cannot_limit = "the namespace is inside another program"
+    cannot_lock = "the namespace is inside another program"
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -98,10 +98,10 @@ class InProcessKernel(Unkept):
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
-        limited: bool = False,
+        lock: Lock | None = None,
     ) -> CellResult:
-        if limited:
-            raise KernelError(f"The cell did not run: it cannot be held to what it may do, because {self.cannot_limit}.")
+        if lock:
+            raise KernelError(f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}.")
         running = RunningCell(cell, on_output, None, on_display)
         frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
         with nullcontext() if nested else self._turn:

@@ -13,7 +13,7 @@ from mahtab_tui.bus.secret_forms import SecretSpan
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NoHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile
-from mahtab_tui.kernel.values import CellResult, Change, Display, OutputKind, Variable
+from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, OutputKind, Variable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 AS_THEY_ARE = frozenset(
-    "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_limit cannot_undo "
+    "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
     "undo_steps branch keep info close".split()
 )
 """What passes as it is: orders, names, numbers, and answers that nobody is shown."""
@@ -83,11 +83,11 @@ class MaskedKernel:
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
-        limited: bool = False,
+        lock: Lock | None = None,
     ) -> CellResult:
         output = _Output(self._secrets, on_output)
         show = None if on_display is None else self._shows(on_display)
-        result = self.inner.execute(code, cell=cell, on_output=output.take, limit=limit, nested=nested, on_display=show, limited=limited)
+        result = self.inner.execute(code, cell=cell, on_output=output.take, limit=limit, nested=nested, on_display=show, lock=lock)
         output.end()
         return self._result(result)
 
@@ -155,6 +155,7 @@ class MaskedKernel:
             kinds=_kinds(result.output, result.kinds, spans) if spans else result.kinds,
             changes=tuple(map(self._change, result.changes)),
             detail=self._secrets.mask(result.detail),
+            needs=self._secrets.mask(result.needs),
             displays=tuple(map(self._display, result.displays)),
         )
 

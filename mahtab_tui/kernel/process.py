@@ -15,7 +15,7 @@ from mahtab_tui.kernel.launch import Here, Place
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.succession import Succession
 from mahtab_tui.kernel.told import UndoAnswer, checked
-from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
@@ -36,8 +36,6 @@ SLOW_DISK = 20_000_000
 
 class ProcessKernel:
     """A `Kernel` in a process of its own, replaced by a new one when it dies."""
-
-    cannot_limit = ""
 
     def __init__(
         self,
@@ -77,14 +75,14 @@ class ProcessKernel:
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
-        limited: bool = False,
+        lock: Lock | None = None,
     ) -> CellResult:
         with nullcontext() if nested else self._turn:
             worker = self._processes.ready()
             if worker is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._processes.failure)
             with self._processes.busy(nested):
-                return worker.execute(code, cell, on_output, limit, nested, on_display, limited)
+                return worker.execute(code, cell, on_output, limit, nested, on_display, lock)
 
     @property
     def outlives(self) -> bool:
@@ -169,6 +167,10 @@ class ProcessKernel:
     def explain(self, code: str, cursor: int) -> Explanation | None:
         found = self._processes.needed(wait=False).request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
+
+    @property
+    def cannot_lock(self) -> str:
+        return checked(str, self._processes.needed().request("cannot_lock", VARIABLES_TIMEOUT))
 
     @property
     def cannot_undo(self) -> str:

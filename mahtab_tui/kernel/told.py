@@ -39,6 +39,7 @@ class CellEnd:
     duration: float
     cwd: str
     seal: str = ""
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ CHANGE_SIGNS: Mapping[str, str] = {"added": "+", "rebound": "~", "changed": "~",
 """How each kind of change is drawn."""
 
 
+Lock = Literal["keep", "discard"]
+"""A cell runs in a locked fork: what it makes comes back, or stays there."""
+
+
 class Status(StrEnum):
     """How a cell ended."""
 
@@ -120,3 +124,5 @@ class CellResult:
     """The places that the traceback names, in its order."""
     rewritten: bool = False
     """Whether a part of what was printed was overwritten, and is not in `output`."""
+    needs: str = ""
+    """Of a cell in a locked fork: what it needs more than the lock lets it, as a clause ("wanted to write out.csv"). Nothing of it was kept."""

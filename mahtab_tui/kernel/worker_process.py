@@ -26,7 +26,7 @@ from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.reading import NumberedOutput, Output
 from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
-from mahtab_tui.kernel.values import CellResult, Status
+from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
 
@@ -100,21 +100,20 @@ class WorkerProcess:
             raise KernelError(f"{self._executable} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
     def execute(
-        self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool, on_display: OnDisplay | None = None, limited: bool = False
+        self,
+        code: str,
+        cell: int,
+        on_output: OnOutput,
+        limit: int | None,
+        nested: bool,
+        on_display: OnDisplay | None = None,
+        lock: Lock | None = None,
     ) -> CellResult:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         running = RunningCell(cell, on_output, limit, on_display)
         running.seal = os.urandom(16).hex()
         try:
-            frame = {
-                "op": "execute",
-                "cell": cell,
-                "code": code,
-                "limit": limit,
-                "nested": nested,
-                "limited": limited,
-                "seal": running.seal,
-            }
+            frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested, "lock": lock, "seal": running.seal}
             data = encode({**frame, **self.outliving.news()})
             with self._lock:
                 if self.over:

@@ -14,14 +14,13 @@ from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures
-from mahtab_tui.kernel.values import CellResult, OutputKind, Status
+from mahtab_tui.kernel.values import CellResult, Lock, OutputKind, Status
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallDeclined, AgentCallRefused, JoinedAgent
 from mahtab_tui.session.private_names import why_asked
 from mahtab_tui.session.undo import cells_named
 
 if TYPE_CHECKING:
-    from mahtab_tui.session.rights import Rights
     from mahtab_tui.session.session import Session
 
 HEAD = 100
@@ -68,15 +67,24 @@ class AgentCalls:
         session, given, timeout = self._session, self._checked(agent, str(args["code"])), args.get("timeout")
         request = session.joined_agents.new_call()
         try:
-            code, used, rights = self._approved(agent, call, request, given)
+            code, used, apart = self._approved(agent, call, request, given)
+            limit = None if timeout is None else float(timeout)
+            follow = bool(args.get("follow")) and not session.private.names  # pieces of output cannot be checked for private texts
+            if apart:
+                run = _Run(session, agent, call, request, code, limit, used, "keep", follow=follow)
+                answer = run.answer()
+                if not run.needs:
+                    return {**answer, "edited": code if code != given else ""}
+                request = session.joined_agents.new_call()
+                code = session.joined_agents.approved(agent, call, request, code, why=run.needs)
         except AgentCallDeclined as error:
             return {"declined": str(error)}
-        follow = bool(args.get("follow")) and not session.private.names  # pieces of output cannot be checked for private texts
-        run = _Run(session, agent, call, request, code, None if timeout is None else float(timeout), used, rights, follow=follow)
+        run = _Run(session, agent, call, request, code, limit, used, None, follow=follow)
         return {**run.answer(), "edited": code if code != given else ""}
 
-    def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...], Rights | None]:
-        """Return the code that the user's hook, rules and the user let run, the private variables about which the user was asked, and its rights.
+    def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...], bool]:
+        """Return the code that the user's hook, rules and the user let run, the private variables about which the user was asked, and whether
+        it runs in a locked fork first.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """
@@ -85,18 +93,22 @@ class AgentCalls:
         rules = session.turns.rules
         while True:
             used, verdict = session.private.uses(code), rules.verdict(code)
-            action, rule = ("", "") if verdict is None else (verdict.action, verdict.rule)
+            action, rule = verdict
             if action == "deny":
                 raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
             trusted = session.approval == "auto" or agent.trusted
             if not used and action != "ask" and (trusted or action == "allow"):
-                return code, used, rules.rights(verdict, "mode" if trusted else "rules")
+                return code, used, False
             why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
+            if not used and action == "lock":
+                if not (cannot := rules.cannot_lock()):
+                    return code, used, True
+                why = rules.explain_once(cannot) or why
             why = why_asked(used, agent.name) if used else f"the rule {rule} asks" if action == "ask" else why
             approved = session.joined_agents.approved(agent, call, request, code, why=why)
             code = approved if approved == code else self._after_hook(agent, call, approved)
             if code == approved:
-                return code, used, rules.rights(verdict, "user")
+                return code, used, False
 
     def _after_hook(self, agent: JoinedAgent, call: AgentCall, code: str) -> str:
         """Return the code as the hook ``before_cell`` leaves it. Raises `AgentCallDeclined` and `AgentCallRefused`."""
@@ -219,8 +231,7 @@ class _Run:
     timeout: InitVar[float | None]
     _allowed: tuple[str, ...]
     """Private variables about which the user was asked."""
-    _rights: Rights | None
-    """What it may do by the rules."""
+    _lock: Lock | None
     _: KW_ONLY
     follow: bool
     """The agent gets the cell's start and output while it runs."""
@@ -233,6 +244,8 @@ class _Run:
         self._worker = 0
         """Process id of the kernel that ran the cell."""
         self._failure = ""
+        self.needs = ""
+        """What it needs more than a locked fork lets it."""
         self._withdrawn = False
         self._printed: list[str] = []
         self._room = KEPT
@@ -290,10 +303,11 @@ class _Run:
                 begun=self._begun,
                 listener=self._hear,
                 allowed=self._allowed,
-                rights=self._rights,
+                lock=self._lock,
                 guest=agent.colour,
                 call=self._request,
             )
+            self.needs = result.needs
             agent.cells += 1
             agent.busy += result.duration
             self._worker = before if result.status in (Status.KILLED, Status.DIED) else session.kernel.info().pid

@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import Kernel, KernelError, KernelState, OnDisplay, OnOutput
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
-from mahtab_tui.kernel.values import CellResult, Change, Display, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, Origin, OutputKind, Status, Variable
 from mahtab_tui.session.changes import change_row, variable_row
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.going_on import attrs_of
@@ -27,7 +27,6 @@ from mahtab_tui.session.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from mahtab_tui.session.hooks import By, Hooks
-    from mahtab_tui.session.rights import Rights
 
 YOU = "you"
 
@@ -73,8 +72,6 @@ class Cells:
         """Names of MCP servers in the current namespace."""
         self.interrupted: list[Callable[[int], object]] = []
         """Called with the number of a cell that was interrupted."""
-        self.rights: dict[int, Rights] = {}
-        """What limited cells may do, by their numbers."""
         self._running: list[str] = []
         self._parties: dict[int, tuple[str, str]] = {}
         """Of running cells: whose it is ("user", "assistant", "agent"), and the name of who wrote it."""
@@ -135,9 +132,6 @@ class Cells:
         whose, party = self._writers.get(cell or 0, ("", "code that goes on after its cell"))
         return None if whose == "user" else party
 
-    def party_of(self, cell: int) -> str:
-        return self._writers.get(cell, ("", "the model"))[1]
-
     def run(
         self,
         code: str,
@@ -151,14 +145,14 @@ class Cells:
         listener: OnOutput | None = None,
         given_up: Callable[[], bool] = lambda: False,
         allowed: Collection[str] = (),
-        rights: Rights | None = None,
+        lock: Lock | None = None,
         **attrs: Any,
     ) -> CellResult:
         """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the model; `guest` of an agent).
 
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
         called after waiting for another agent's cell; if it returns true, the cell does not run. allowed: private variables that it may use, so
-        that its output is told. rights: what it may do outside the namespace; None: everything. The hook ``before_cell`` sees the user's code here,
+        that its output is told. lock: run it in a locked fork. The hook ``before_cell`` sees the user's code here,
         and that of others before it is approved.
         """
         if self._hooks is not None and origin == "user":
@@ -182,11 +176,8 @@ class Cells:
             on_output, on_display = self._tellers(cell, piece, listener)
 
             def execute() -> CellResult:
-                limited = rights is not None
-                return self._kernel.execute(code, cell=cell, on_output=on_output, limit=limit, nested=nested, on_display=on_display, limited=limited)
+                return self._kernel.execute(code, cell=cell, on_output=on_output, limit=limit, nested=nested, on_display=on_display, lock=lock)
 
-            if rights is not None:
-                self.rights[cell] = rights
             emit(self._log, code_record(code, **attrs))
             begun(cell)
             run = execute if bounded is None else partial(bounded.run, execute)

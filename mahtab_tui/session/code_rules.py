@@ -1,20 +1,28 @@
-"""Applies the user's rules to code before it runs. Loads what reads code only if there are rules."""
+"""Applies the user's rules to the text of code. `deny` and `ask` are a convenience, not a protection: code can call things by other names."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import ast
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
-from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.bus.slicing import parsed
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.session.profile import Profile
+from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, opened
 
-if TYPE_CHECKING:
-    from mahtab_tui.session.rights import Rights, Verdict
+_LONGEST = 100_000
+"""Characters of code in which calls are looked for."""
+_OPENS = frozenset(("open", "io.open", "builtins.open"))
 
-_PLAN = "This is a plan: nothing changes until the user accepts it."
-_LATER = frozenset("create_task ensure_future call_later call_soon call_at run_in_executor to_thread TaskGroup start submit".split())
-"""Calls that let code go on after its cell."""
-RunsBy = Literal["rules", "mode", "user"]
-"""Why code runs: a rule allows it, the approval mode asks about none, or the user has approved this code."""
+
+class Verdict(NamedTuple):
+    """Decision of the rules about code that has not run yet."""
+
+    action: Literal["deny", "ask", "allow", "lock", ""]
+    """`lock`: run it in a locked fork. Empty: no rule decides."""
+    rule: str = ""
+    """The rule that decides, as the user has written it."""
 
 
 class CodeRules:
@@ -23,48 +31,138 @@ class CodeRules:
     def __init__(self, profile: Profile, kernel: Kernel) -> None:
         self._profile = profile
         self._kernel = kernel
+        self._why: str | None = None
+        """Why code cannot run in a locked fork; None before that was asked."""
+        self._explained = False
 
-    def verdict(self, code: str) -> Verdict | None:
-        """Return what the rules say about code; None if there are none. In a kernel that holds no cell to its limits, nothing is allowed."""
-        if not self._profile.rules:
-            return None
-        from mahtab_tui.session.rights import verdict_of
+    def verdict(self, code: str) -> Verdict:
+        """Decide about code by the user's rules."""
+        rules = self._profile.rules
+        return verdict_of(rules, code) if rules else Verdict("")
 
-        verdict = verdict_of(self._profile.rules, code)
-        return verdict._replace(action="") if verdict.action == "allow" and self._kernel.cannot_limit else verdict
+    def cannot_lock(self) -> str:
+        """Return why code cannot run in a locked fork, as a clause; empty if it can."""
+        if self._why is None:
+            try:
+                self._why = self._kernel.cannot_lock
+            except KernelError as error:
+                return str(error).rstrip(".")
+        return self._why
 
-    def while_planning(self, code: str, why: str) -> Rights | str:
-        """Return what code may do while the model only plans, or a sentence that says why it does not run. why: the caller's own reason."""
-        from mahtab_tui.session.code_reading import read_code
-        from mahtab_tui.session.rights import Rights, verdict_of
-        from mahtab_tui.settings.approval_rules import rule_of
-
-        if why := why or self._kernel.cannot_limit or self._kernel.cannot_undo:
-            return f"This is a plan, in which nothing may change, and that cannot be held here: {why}."
-        deciding = [rule for rule in self._profile.rules if rule.action != "allow"]
-        reading = read_code(code)
-        later = reading is not None and any(call.name.rpartition(".")[2] in _LATER for call in reading.calls)
-        if later or verdict_of([*deciding, rule_of("allow: read_only")], code).action != "allow":
-            return f"{_PLAN} This code does more than read, or could."
-        return Rights("refuse", why=_PLAN)
+    def explain_once(self, why: str) -> str:
+        """Return the sentence that says why read-only code asks here, the first time; then an empty text."""
+        first, self._explained = not self._explained, True
+        return f"allow: {READ_ONLY} cannot be held here: {why}" if first else ""
 
     def rules_for(self, code: str) -> tuple[str, ...]:
-        """Return the smallest rules that would let code like this run without asking; empty if none can."""
-        if self._kernel.cannot_limit:
-            return ()
-        from mahtab_tui.session.rights import rules_for
+        """Return the rule that would let code like this run without asking; empty if none can."""
+        if not self._why and not any(rule.name == READ_ONLY for rule in self._profile.rules):
+            return (f"allow: {READ_ONLY}",)
+        call = only_call(code)
+        return () if call is None or self.verdict(code).action in ("deny", "ask", "allow") else (exact_rule(call),)
 
-        return rules_for(code, self._profile.rules)
 
-    def rights(self, verdict: Verdict | None, by: RunsBy) -> Rights | None:
-        """Return what code may do when it runs; None for everything."""
-        if verdict is None or self._kernel.cannot_limit:
-            return None
-        from mahtab_tui.session.rights import Rights
+def verdict_of(rules: Sequence[Rule], code: str) -> Verdict:
+    """Decide about code: `deny` before `ask` before `allow`."""
+    calls = calls_in(code)
+    for action in ("deny", "ask"):
+        for rule in rules:
+            if rule.action == action and any(map(rule.matches, calls)):
+                return Verdict(action, rule.text)
+    call = only_call(code)
+    for rule in rules:
+        if rule.action == "allow" and call is not None and rule.matches(call):
+            return Verdict("allow", rule.text)
+    locking = next((rule for rule in rules if rule.name == READ_ONLY), None)
+    return Verdict("") if locking is None else Verdict("lock", locking.text)
 
-        if by == "rules":
-            return Rights("ask", verdict.grants)
-        actions = {rule.action for rule in self._profile.rules}
-        if by == "mode":
-            return Rights("allow") if actions & {"deny", "ask"} else None
-        return Rights("approved") if "deny" in actions else None
+
+def calls_in(code: str) -> list[Call]:
+    """Return the calls in code, and the functions that it names, by full names without aliases; none if it is too long or not plain Python."""
+    tree = parsed(code) if len(code) <= _LONGEST else None
+    if tree is None:
+        return []
+    names = _imported_names(tree)
+    calls = [_call(node, names) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    mentions = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called)
+    return calls + [Call(name, starred=True) for node in mentions if (name := _dotted(node, names)) and name != "?"]
+
+
+def only_call(code: str) -> Call | None:
+    """Return the call that code consists of, if all its arguments are texts, numbers, `True`, `False` or `None`; else None."""
+    tree = parsed(code) if len(code) <= _LONGEST else None
+    match tree:
+        case ast.Module(body=[ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute()) as node)]):
+            call = _call(node, {})
+            values = (*call.arguments, *call.keywords.values())
+            plain = all(isinstance(value, str | int | float | None) for value in values)
+            return call if plain and not call.starred and not call.name.startswith("?") else None
+    return None
+
+
+def exact_rule(call: Call) -> str:
+    """Return the rule that allows exactly this call with these arguments."""
+    named = [f"{name}={_literal(value)}" for name, value in call.keywords.items()]
+    return f"allow: {call.name}({', '.join([*map(_literal, call.arguments), *named])})"
+
+
+def _literal(value: object) -> str:
+    """Return a value as a rule writes it; a text as a glob that fits only this text, within quotes."""
+    if not isinstance(value, str):
+        return repr(value)
+    glob = "".join(f"[{character}]" if character in "*?[" else character for character in value)
+    return '"' + glob.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _call(node: ast.Call, names: dict[str, str]) -> Call:
+    name = _dotted(node.func, names) or "?"
+    starred = any(isinstance(each, ast.Starred) for each in node.args) or any(keyword.arg is None for keyword in node.keywords)
+    arguments = tuple(map(_value, node.args))
+    keywords = {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+    if name in _OPENS and not starred and (arguments or "file" in keywords):
+        path = arguments[0] if arguments else keywords.pop("file")
+        mode = arguments[1] if len(arguments) > 1 else keywords.pop("mode", "r")
+        return opened(path, mode, keywords)
+    return Call(name, arguments, keywords, starred)
+
+
+def _value(node: ast.expr) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(each) for each in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        return -number if isinstance(number, int | float) else UNKNOWN
+    return UNKNOWN
+
+
+def _imported_names(tree: ast.AST) -> dict[str, str]:
+    """Return the full names of what code imports, or assigns to plain names."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                names.update({alias.asname: alias.name for alias in aliases if alias.asname})
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names.update({alias.asname or alias.name: f"{module}.{alias.name}" for alias in aliases})
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() as value) if name not in names:
+                if (dotted := _dotted(value, names)) and not dotted.startswith("?"):
+                    names[name] = dotted
+    return names
+
+
+def _dotted(node: ast.AST, names: dict[str, str]) -> str:
+    """Return the full name of a name or an attribute, ``?.read`` for one of something without a name; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(names.get(node.id, node.id))
+    elif parts:
+        parts.append("?")
+    return ".".join(reversed(parts)).removeprefix("builtins.").removeprefix("__builtins__.")

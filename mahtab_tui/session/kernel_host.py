@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
@@ -25,7 +25,6 @@ from mahtab_tui.session.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.base import Kernel
-    from mahtab_tui.session.effect_questions import EffectQuestions
     from mahtab_tui.session.server_calls import ServerCalls
 
 
@@ -52,14 +51,6 @@ class SessionKernelHost:
     def __post_init__(self) -> None:
         self.inputs: UserRequests[str | None] = UserRequests()
 
-    @cached_property
-    def effects(self) -> EffectQuestions:
-        """Answers limited cells; made for the first one."""
-        from mahtab_tui.session.effect_questions import EffectQuestions
-
-        profile, agent = self._agent.profile, self._agent
-        return EffectQuestions(self._log, self._kernel, self._cells, self._approvals, lambda: profile.rules, agent.stop, can_ask=self._face.can_ask)
-
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         emit(
             self._log,
@@ -78,10 +69,8 @@ class SessionKernelHost:
             ),
         )
         self._cells.follow(info.state)
-        if info.state.is_over:
-            if self._servers is not None:
-                self._servers.cancel()
-            self._cancel_effects()
+        if info.state.is_over and self._servers is not None:
+            self._servers.cancel()
 
     def late_output(self, text: str) -> None:
         text = self._secrets.mask(text)
@@ -123,8 +112,6 @@ class SessionKernelHost:
                 return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
             case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers is not None:
                 return self._servers.call(name, args)
-            case "effect":
-                return self.effects.answer(args)
             case "quit":
                 return self._cells.leave()
             case "input":
@@ -137,15 +124,10 @@ class SessionKernelHost:
         cancel: dict[str, Callable[[], object]] = {
             "input": self.inputs.cancel_all,
             "ask": self._agent.stop,
-            "effect": self._cancel_effects,
             "rlm": self._searches.stop_all,
             "rlm_tools": self._searches.end_tools,
         }
         cancel.get(name, partial(self._tools.cancel, name))()
-
-    def _cancel_effects(self) -> None:
-        if "effects" in self.__dict__:
-            self.effects.cancel()
 
     def _mark(self, name: str, private: bool) -> None:
         """Serve `private("…")` in a cell. Raises `RuntimeError`."""

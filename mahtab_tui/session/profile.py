@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.approval_rules import Rule
 
 _RIGHTS: dict[ApprovalMode, str] = {
-    "auto": "The model's code runs without asking from now on, with your permissions: it can read, change and delete whatever you can.",
-    "review": "The model's code runs before you see it from now on, with your permissions. You can undo what it does to variables, but not what it does "
-    "to files or over the network. Code that plainly does such things asks first.",
+    "auto": "The model's code now runs without asking, with your permissions: it can read, change and delete whatever you can.",
+    "review": "The model's code now runs at once, before you see it, with your permissions. Its changes to variables are shown and can be undone; "
+    "what it does to files, programs and over the network cannot.",
 }
 
 

@@ -22,15 +22,6 @@ class Reviews:
         self._kernel = kernel
         self._undo = undo
 
-    def why_before(self, code: str) -> str:
-        """Return why the user must approve code before it runs; empty if undo can take back what it does, as far as its text tells."""
-        from mahtab_tui.session.lasting_effects import lasting_effect  # only this approval mode needs it
-
-        if why := self._kernel.cannot_undo:
-            return why
-        effect = lasting_effect(code)
-        return f"undo cannot take back what {effect} does" if effect else ""
-
     def review(self, cell: int, request: str, party: str, wait: Callable[[str], Decision]) -> Decision:
         """Show what a cell has changed, and wait until the user keeps or undoes it; returns `keep` at once if it has changed nothing.
 

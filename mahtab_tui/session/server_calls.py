@@ -141,9 +141,6 @@ class ServerCalls:
         if party is None:
             return
         name = f"{server}.{tool.name}"
-        rights = self._cells.rights.get(open_call.cell if cell is None else cell)
-        if rights is not None and rights.otherwise == "refuse":
-            raise ServerError(f"{name} was not called. {rights.why}")
         matching = [rule for rule in self._profile.rules if rule.matches(Call(name, keywords=arguments))]
         deciding = min(matching, key=lambda rule: ("deny", "ask", "allow").index(rule.action), default=None)
         if deciding is not None and deciding.action == "deny":

@@ -19,7 +19,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantChat, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
-from mahtab_tui.kernel.values import CellResult, Status
+from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
@@ -33,11 +33,11 @@ from mahtab_tui.session.variable_context import describe_changes, describe_for_m
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
-    from mahtab_tui.session.code_rules import CodeRules
+    from mahtab_tui.session.code_rules import CodeRules, Verdict
     from mahtab_tui.session.hooks import Hooks
-    from mahtab_tui.session.rights import Rights
 
 
+_PLAN = "This is a plan: nothing changes until the user accepts it."
 _RECENT = 10
 """Cells whose variables are described to the model."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -76,10 +76,8 @@ class TurnHost:
         self.pictures = dict(_pictures(past))
         self._allowed: tuple[str, ...] = ()
         """The private variables about which the user was asked for the code that runs next."""
-        self._rights: Rights | None = None
-        """What the code that runs next may do by the rules; None: everything."""
-        self._plans = False
-        """Whether that code belongs to a plan, so that what it does to variables is taken back."""
+        self._ran_apart: CellResult | None = None
+        """The result of the code that is carried out next, if it has run in a locked fork already."""
         self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
@@ -135,7 +133,21 @@ class TurnHost:
             self._waiting_cells -= 1
 
     def execute(self, code: str, *, turn: int, step: int, block: int, review: bool = False) -> Execution:
-        result = self._cells.run(
+        result, self._ran_apart = self._ran_apart, None
+        if result is None:
+            result = self._run(code, turn=turn, step=step, block=block)
+        told = HELD_BACK if self._private.hides_cell(result.cell) else result.output
+        output = told if not result.detail else f"{told}\n{result.detail}".strip()
+        ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
+        decision = Decision("keep") if ended or not review else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
+        if decision.action == "stop":
+            self.cancelled.set()
+        undone = decision.reason if decision.action == "undo" else None
+        made = "" if ended or undone is not None else self._made(result)
+        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone, made)
+
+    def _run(self, code: str, *, turn: int, step: int, block: int, lock: Lock | None = None) -> CellResult:
+        return self._cells.run(
             code,
             origin="assistant",
             party=self.party,
@@ -143,22 +155,19 @@ class TurnHost:
             nested=self._waiting_cells > 0,
             given_up=self.cancelled.is_set,
             allowed=self._allowed,
-            rights=self._rights,
+            lock=lock,
             turn=turn,
             step=step,
             block=block,
         )
-        told = HELD_BACK if self._private.hides_cell(result.cell) else result.output
-        output = told if not result.detail else f"{told}\n{result.detail}".strip()
-        ended = result.status in (Status.KILLED, Status.DIED) or self.cancelled.is_set()
-        if self._plans and not ended:
-            self._undo.take_back_alone(result.cell)
-        decision = Decision("keep") if ended or not review else self._reviews.review(result.cell, f"{turn}.{step}.{block}", self.party, self._wait)
-        if decision.action == "stop":
-            self.cancelled.set()
-        undone = decision.reason if decision.action == "undo" else None
-        made = "" if ended or undone is not None else self._made(result)
-        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten, undone, made)
+
+    def _run_apart(self, request: ApprovalRequest, lock: Lock) -> str:
+        """Run code in a locked fork; returns what it needs more than the lock lets it, as a clause. `execute` then has the result."""
+        self._ran_apart = None
+        result = self._run(request.code, turn=request.turn, step=request.step, block=request.block, lock=lock)
+        if not result.needs:
+            self._ran_apart = result
+        return result.needs
 
     def _made(self, result: CellResult) -> str:
         """Describe what a cell of the model's has made or changed."""
@@ -178,37 +187,48 @@ class TurnHost:
             return Decision("stop") if self.cancelled.is_set() else Decision("refuse", reason=str(blocked))
         return Decision("stop") if self.cancelled.is_set() else code
 
-    def decide_alone(self, code: str) -> Decision | str:
-        approval = self.profile.approval
+    def decide_alone(self, request: ApprovalRequest) -> Decision | str:
+        approval, code = self.profile.approval, request.code
+        self._ran_apart = None
         self._allowed = self._private.uses(code)
-        self._plans = self.profile.planning
-        if self._plans:
-            why = "another cell waits for this answer" if self._waiting_cells else "it uses a private variable" if self._allowed else ""
-            found = self.rules.while_planning(code, why)
-            self._rights = None if isinstance(found, str) else found
-            return Decision("refuse", reason=found) if isinstance(found, str) else Decision("run")
         verdict = self.rules.verdict(code)
-        self._rights = self.rules.rights(verdict, "user")
-        if verdict is not None and verdict.action == "deny":
+        if verdict.action == "deny":
             return Decision("refuse", reason=f"The user's rule {verdict.rule} forbids it.")
+        if self.profile.planning:
+            return self._plan(request, f"the rule {verdict.rule} asks" if verdict.action == "ask" else "")
         if self._allowed:
-            why = why_asked(self._allowed, self.party)
-            return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
-        if verdict is not None and verdict.action == "ask":
-            why = f"the rule {verdict.rule} asks"
-            return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to answer.")
-        if verdict is not None and verdict.action == "allow" and approval == "ask":
-            self._rights = self.rules.rights(verdict, "rules")
-            return Decision("run")
+            return self._must_ask(why_asked(self._allowed, self.party))
+        if verdict.action == "ask":
+            return self._must_ask(f"the rule {verdict.rule} asks")
         if approval == "ask":
-            return ""
+            return self._decide_by(verdict, request)
         if approval == "review":
-            why = "another cell waits for this answer" if self._waiting_cells else self._reviews.why_before(code)
+            why = "another cell waits for this answer" if self._waiting_cells else self._kernel.cannot_undo
             if why:
                 return why
         self.profile.say_rights()
-        self._rights = self.rules.rights(verdict, "mode")
         return Decision("review" if approval == "review" else "run")
+
+    def _decide_by(self, verdict: Verdict, request: ApprovalRequest) -> Decision | str:
+        """Decide about code about which the approval mode asks, if no rule allows it."""
+        if verdict.action == "allow":
+            return Decision("run")
+        if verdict.action != "lock":
+            return ""
+        if why := self.rules.cannot_lock():
+            return self.rules.explain_once(why)
+        needs = self._run_apart(request, "keep")
+        return self._must_ask(needs) if needs else Decision("run")
+
+    def _plan(self, request: ApprovalRequest, why: str) -> Decision:
+        """Run code of a plan in a locked fork, where all that it makes stays, or refuse it. why: why it must not run there."""
+        why = why or ("it uses a private variable" if self._allowed else "") or self.rules.cannot_lock()
+        why = why or self._run_apart(request, "discard")
+        return Decision("refuse", reason=f"{_PLAN} This code may not run in it: {why}.") if why else Decision("run")
+
+    def _must_ask(self, why: str) -> Decision | str:
+        """Return why the user must be asked; if there is nobody, the decision that the code does not run."""
+        return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
 
     def decide(self, request: ApprovalRequest) -> Decision:
         return self._wait(request.request)

@@ -95,17 +95,6 @@ class Undo:
             self._tell(f"{_were(undone)} undone: the namespace is as it was before cell {cell} ran.", undone, restored, undone=True)
             return restored
 
-    def take_back_alone(self, cell: int) -> None:
-        """Undo a cell that has just run, if it has changed something; says so if it cannot, because another has run since."""
-        try:
-            if not self.preview(cell).changes:
-                return
-            if (cells := self.cells_from(cell)) != (cell,):
-                raise KernelError(f"An undo would take back {cells_named(cells)}.")
-            self.take_back(cell)
-        except KernelError as error:
-            emit(self._log, records.Notice(f"What cell {cell} of the plan has changed stays. {error}", level="warning"))
-
     def redo(self) -> Restoration:
         """Reverse the last undo, if no other cell has run since."""
         if self._turns:

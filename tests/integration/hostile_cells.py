@@ -1,4 +1,4 @@
-"""Cells that try to act outside the namespace although they were only allowed to read.
+"""Cells that try to act outside the namespace although they may only read.
 
 `P` is a file that must not appear, `Q` one that must stay as it is, `D` a folder with a file, `PORT` a port that nobody may connect to. `LATER` is what
 the user runs afterwards.
@@ -6,7 +6,7 @@ the user runs afterwards.
 
 LATER = "import asyncio, gc; await asyncio.sleep(0.05); gc.collect(); str(1); print('x'); import glob, time; glob.glob('*'); [len(str(i)) for i in range(3)]; time.sleep(0.05)"
 
-OF_ONE_KERNEL = {
+CELLS = {
     # files
     "plain open": "open(P, 'w')",
     "append": "open(Q, 'a').write('x')",
@@ -80,11 +80,6 @@ OF_ONE_KERNEL = {
     "requests": "import requests; requests.get(f'http://127.0.0.1:{PORT}/', timeout=1)",
     "asyncio connection": "import asyncio; await asyncio.open_connection('127.0.0.1', PORT)",
     "pandas from the net": "import pandas; pandas.read_csv(f'http://127.0.0.1:{PORT}/')",
-}
-"""Those that leave nothing behind where they are held, and can be tried one after the other."""
-
-HELD_BY_WHAT_THEY_DO = {
-    **OF_ONE_KERNEL,
     "code of eval for later": "later = eval(\"(open(P, 'w') for _ in [1])\")",
     # hidden names
     "getattr": "import os; getattr(os, 'rem' + 'ove')(Q)",
@@ -97,8 +92,6 @@ HELD_BY_WHAT_THEY_DO = {
     "globals of a function": "import glob; glob.glob.__globals__['os'].remove(Q)",
     "eval": "eval('open(P, \"w\")')",
     "exec with a name of the kernel's": "exec(compile('open(P, \"w\")', '<frozen importlib._bootstrap_external>', 'exec'))",
-    "exec in a name of the hook's file": "import sys; h = next(m for n, m in sys.modules.items() if n.endswith('.limited'))\n"
-    "exec(compile('open(P, \"w\")', h.__file__, 'exec'))",
     "marshal": "import marshal; c = compile('open(P, \"w\")', 'x', 'exec'); exec(marshal.loads(marshal.dumps(c)))",
     "code.replace": "def f(): open(P, 'w')\nexec(f.__code__.replace(co_name='g', co_filename='/usr/lib/x.py'))",
     "FunctionType": "import types; types.FunctionType(compile('open(P, \"w\")', 'x', 'exec'), globals())()",
@@ -148,7 +141,6 @@ HELD_BY_WHAT_THEY_DO = {
     "generator frame": "g = (i for i in [1]); g.gi_frame\nopen(P, 'w')",
     "inspect": "import inspect; inspect.currentframe().f_back.f_back\nopen(P, 'w')",
     "gc": "import gc\n[d.clear() for d in gc.get_objects() if type(d) is dict and '_marked' in d]\nopen(P, 'w')",
-    "the module of events": "import sys; next(m for n, m in sys.modules.items() if n.endswith('.effects')).EVENTS.clear()\nopen(P, 'w')",
     "builtins of the hook": "import builtins\nfor n in ('type', 'isinstance', 'len', 'str', 'callable', 'getattr'):\n    try: setattr(builtins, n, lambda *a: None)\n"
     "    except Exception: pass\nopen(P, 'w')",
     "recursion": "import sys\ndef f(n):\n    try: open(P, 'w')\n    except RecursionError: pass\n    except OSError: raise\n    f(n + 1)\ntry: f(0)\nexcept RecursionError: pass",
@@ -159,24 +151,7 @@ HELD_BY_WHAT_THEY_DO = {
     "folder": "import os; os.chdir('/')",
     "kill": "import os; os.kill(os.getppid(), 0)",
     "rlimit": "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
-}
-"""By what they try. Nothing may have happened, and each must have asked, but for these:"""
-
-WITHOUT_A_QUESTION = frozenset(
-    (
-        "atexit",
-        "atexit of Python code",
-        "finalize",
-        "__del__ at the end",
-        "excepthook",
-        "builtins.print",
-        "builtins of the hook",
-        "a path that changes",
-    )
-)
-"""They are refused because nobody can be asked at the end, are never called, or harm only themselves."""
-
-HELD_BY_THEIR_TEXT = {
+    # native code, and what the user has open
     "weakref of native code": "import weakref, functools, os\nclass A: pass\nkept = A(); r = weakref.ref(kept, functools.partial(lambda p, o: os.remove(p), Q))",
     "a partial in a module": "import json, functools, os; json.dumps = functools.partial(os.remove, Q)",
     "a partial of open": "import functools\nclass A: pass\nA.__repr__ = functools.partial(open, P, 'w'); a = A()",
@@ -189,5 +164,41 @@ HELD_BY_THEIR_TEXT = {
     "the user's file": "FILE.write('x')",
     "the user's connection": "DATABASE.execute('delete from kept')",
     "print to the user's file": "print('x', file=FILE)",
+    "h5-like native write": "import ctypes; c = ctypes.CDLL(None); c.open(P.encode(), 0o101, 0o600)",
+    "native system": "import ctypes; ctypes.CDLL(None).system(b'touch ' + P.encode())",
+    "memmap of the user": "MAPPED[:] = 0; MAPPED.flush()",
+    "memmap by native protection": "import ctypes; c = ctypes.CDLL(None)\n"
+    "c.mprotect(ctypes.c_void_p(MAPPED.ctypes.data), ctypes.c_size_t(4096), 3); MAPPED[0] = 9",
+    "shared memory of the user": "SHARED.buf[0] = 9",
+    "shared memory by name": "from multiprocessing import shared_memory as s; s.SharedMemory(name=SHARED.name).buf[0] = 9",
+    "sql of pandas": "import pandas; pandas.read_sql('drop table kept', DATABASE)",
+    "a descriptor of the user": "import os; os.write(FILE.fileno(), b'x')",
+    "every descriptor": "import os\nfor fd in range(3, 300):\n    try: os.write(fd, b'x' * 64)\n    except OSError: pass\nopen(P, 'w')",
+    "truncate of the user's file": "FILE.truncate(0)",
+    "limits of the kernel": "import resource, os; resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (20, 20))",
+    "priority of the kernel": "import os; os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+    "signal to the kernel": "import os, signal; os.kill(os.getppid(), signal.SIGUSR1)",
+    "a fork bomb": "import os\nfor i in range(3): os.fork()",
+    "a process of the C library": "import ctypes; ctypes.CDLL(None).posix_spawn",
+    "locks taken away": "import ctypes; ctypes.CDLL(None).prctl(22, 0, 0, 0, 0); open(P, 'w')",
+    "a datagram": "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', PORT))",
+    "a secret of the user's": "import pathlib; pathlib.Path(SECRET).read_text()",
+    "memory of the kernel": "import os; open(f'/proc/{os.getppid()}/environ').read()",
+    "results that run code": "class E:\n    def __reduce__(self): return open, (P, 'w')\nresult = E()",
+    "results that are forged": "import os, struct, json\n"
+    "text = json.dumps({'op': 'done', 'status': 'ok', 'pieces': [], 'frames': [], 'needs': '', 'values': [['x', 'data', [0, 4]]],"
+    " 'modules': ['antigravity'], 'deleted': [], 'apart': []}).encode()\n"
+    "for fd in range(3, 2000):\n    try: os.write(fd, struct.pack('!QQ', len(text), 4) + text + b'junk')\n    except OSError: pass",
+    "a name that the user calls": "from os import remove as print",
+    "a function that the user calls": "def sorted(x): open(P, 'w')",
+    "a class that the user calls": "class list:\n    def __init__(self, *a): open(P, 'w')",
+    "code of the project": "import sys; sys.path.insert(0, D); import inside",
 }
-"""What no event of Python tells: the text of such code asks before it runs."""
+"""By what they try. Nothing may have happened, and nothing may come back that acts later."""
+
+HELD_IN_SILENCE = frozenset(
+    (
+        "map for later",
+        "open by another name for later",
+    )
+)

@@ -240,7 +240,7 @@ def test_the_folder_follows_the_cells(cells: Cells, tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_said(cells: Cells) -> None:
     assert cells.kernel.cannot_undo
-    assert cells.kernel.cannot_limit
+    assert cells.kernel.cannot_lock
     assert cells.kernel.kept() is None
     with pytest.raises(KernelError, match="cannot be undone"):
         cells.kernel.undo(1)

@@ -13,7 +13,6 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.session.profile import Profile
-from mahtab_tui.session.rights import Rights
 from mahtab_tui.settings.approval_rules import rules_of
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
@@ -94,12 +93,10 @@ def test_rules_decide_before_the_mode(open_with: Open, monkeypatch: pytest.Monke
     assert running.result(60).output == "perhaps\n"
 
 
-def test_a_plan_calls_no_tool_that_may_change_something(open_with: Open) -> None:
+def test_a_cell_in_a_locked_fork_calls_no_tool(open_with: Open) -> None:
     it = open_with(echo=plain())
     it.session.set_approval("auto")
-    rights = Rights("refuse", why="This is a plan.")
-    assert by_the_model(it, "echo.say('x')", rights=rights).result(60).output == "x\n"
-    assert "echo.write was not called. This is a plan." in by_the_model(it, "echo.write('x')", rights=rights).result(60).output
+    assert by_the_model(it, "echo.write('x')", lock="keep").result(60).needs == "wanted to call mcp_tools()"
 
 
 def test_wrong_arguments_are_said_without_asking(open_with: Open) -> None:

@@ -30,6 +30,10 @@ HOSTILE = [
     "!touch made",
     "save()",
     "items.sort(reverse=True)\n1/0",
+    "import ctypes\nctypes.CDLL(None).unlink(b'kept')",
+    "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)",
+    "import sqlite3\nsqlite3.connect('made').execute('create table a (b)')",
+    "import socket\nsocket.create_server(('127.0.0.1', 0))",
 ]
 SETUP = "items, table, writer, mode = [1, 2], {'a': 1}, open, 'w'\nclass Holder:\n    value = 1\n    def __repr__(self): return str(vars(self))\nholder = Holder()\ndef save(): writer('made', mode)"
 
@@ -135,14 +139,15 @@ def test_a_step_attaches_nothing(open_session: OpenSession) -> None:
     assert not [record for record in it.store.records if record.tag == tags.USER_ATTACHMENT]
 
 
-def test_where_nothing_can_be_taken_back_no_code_of_a_plan_runs(open_session: OpenSession) -> None:
-    it = open_session("Look.\n\n```python\n1 + 1\n```\n", PROPOSED, undo_steps=0)
+def test_code_of_a_plan_that_needs_more_is_refused_with_the_reason(open_session: OpenSession) -> None:
+    it = open_session("Write.\n\n```python\nopen('made', 'w')\n```\n", PROPOSED, undo_steps=0)
     it.session.plans.toggle()
     it.session.submit("ask", "plan it")
     refused = it.store.wait(tags.APPROVAL, state="refused")
     assert isinstance(refused, Approval)
-    assert "that cannot be held here: undo is off" in refused.reason
+    assert refused.reason.endswith("This code may not run in it: wanted to write made.")
     plan(it)
+    assert not Path("made").exists()
 
 
 def test_an_answer_without_steps_is_said_to_have_none(open_session: OpenSession) -> None:

@@ -151,8 +151,6 @@ class Approval(Record, tag=tags.APPROVAL):
     """The id of the agent's call."""
     is_code: bool | None = None
     """False if the text describes in words what an agent wants to do."""
-    effect: Word | None = None
-    """The kind of effect, such as "files", if running code waits because of what it is about to do."""
 
 
 class NotRestored(NamedTuple):

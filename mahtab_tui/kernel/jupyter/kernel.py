@@ -26,7 +26,7 @@ from mahtab_tui.kernel.process import (
 from mahtab_tui.kernel.restoration import UndoStep
 from mahtab_tui.kernel.succession import ATTEMPTS, CLOSED, STARTUP_TOLD
 from mahtab_tui.kernel.told import checked
-from mahtab_tui.kernel.values import CellResult, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
 
 LOOK_EVERY = 0.5
 """Seconds between two looks whether the kernel is there."""
@@ -37,7 +37,7 @@ MOST = 200
 class JupyterKernel(Unkept):
     """A `Kernel` over Jupyter's protocol."""
 
-    cannot_limit = "it runs in a Jupyter kernel"
+    cannot_lock = "it runs in a Jupyter kernel"
     cannot_undo = "a Jupyter kernel is not ours to fork"
 
     def __init__(self, wire: Wire, startup: str = "") -> None:
@@ -80,10 +80,10 @@ class JupyterKernel(Unkept):
         limit: int | None = None,
         nested: bool = False,
         on_display: OnDisplay | None = None,
-        limited: bool = False,
+        lock: Lock | None = None,
     ) -> CellResult:
-        if limited:
-            raise KernelError(f"The cell did not run: it cannot be held to what it may do, because {self.cannot_limit}.")
+        if lock:
+            raise KernelError(f"The cell did not run: it cannot run in a locked fork, because {self.cannot_lock}.")
         running = RunningCell(cell, on_output, limit, on_display)
         with nullcontext() if nested else self._turn:
             with self._swap:  # a kernel that starts anew is waited for

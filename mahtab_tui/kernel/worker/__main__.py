@@ -109,6 +109,7 @@ class Worker:
             {
                 "variables": lambda frame: self._executor.watch.listing(),
                 "interrupt": self._interrupt,
+                "cannot_lock": lambda frame: late_import(f"{__package__}.sandbox.read_only").missing(),
                 "undo_steps": lambda frame: [] if self._executor.undo is None else self._executor.undo.steps(),
                 "kept": lambda frame: self._made_keeper().index(),
             },
@@ -152,8 +153,6 @@ class Worker:
                 self._keep_alone(job)
         if self._saver is not None:
             self._saver.join(SAVING)
-        if self._executor.limits is not None:
-            self._executor.limits.end()
         self._loop.close()
 
     def _hello(self) -> Frame:
@@ -162,14 +161,15 @@ class Worker:
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
         seal = frame.pop("seal", "")  # in no object: code that reaches the channel cannot say that its cell has ended
-        limited = bool(frame.get("limited"))
-        if limited and self._executor.limits is None:  # a kernel that runs no such cell pays nothing
-            made = late_import(f"{__package__}.limited").LimitedCode(partial(self._calls.call, "effect"), Executor._evaluate.__code__)
-            self._executor.limits = made
+        cell, code, limit, needs = frame["cell"], frame["code"], frame["limit"], ""
         self._unsaved = True
-        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal, limited=limited)
-        self._open.discard(frame["cell"])
-        told = {"cell": frame["cell"], "duration": time.perf_counter() - start, "cwd": working_directory(), **outcome._asdict()}
+        if lock := frame.get("lock"):
+            fork = late_import(f"{__package__}.locked").LockedFork(self._executor, self._surroundings, self._calls)
+            outcome, needs = self._executor.run_apart(cell, code, partial(fork.run, cell, code, limit), refusal, keep=lock == "keep")
+        else:
+            outcome = self._executor.run(cell, code, limit, refusal)
+        self._open.discard(cell)
+        told = {"cell": cell, "duration": time.perf_counter() - start, "cwd": working_directory(), "needs": needs, **outcome._asdict()}
         self._channel.send({"op": "done", "seal": seal, **told})
 
     def _received(self, frame: Frame) -> None:

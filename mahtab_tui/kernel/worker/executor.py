@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safel
 from .variables import NamespaceWatch, merged
 
 if TYPE_CHECKING:
-    from .limited import LimitedCode
+    from .locked import Report
     from .origins import Origins
     from .undo.steps import UndoHistory
 
@@ -91,8 +91,6 @@ class Executor:
         self._interrupts = interrupts
         self._loop = loop
         self.origins: Origins | None = None
-        self.limits: LimitedCode | None = None
-        """Holds limited cells to what they may do; None until the first one."""
         self.never_awaited: NeverAwaited | None = None
         self._past = CellHistory()
         magics.install(loop.run)
@@ -100,18 +98,52 @@ class Executor:
         self._compiled: list[Compiled | None] = []
         self._earlier: list[list[dict[str, Any]]] = []
 
-    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None, *, limited: bool = False) -> Outcome:
-        """Run one cell, or refuse it with a sentence. Never raises for what its code does. limited: hold it to `limits`."""
-        if refusal is None and self.depth >= DEPTH:
-            refusal = "cells can run inside one another two levels deep at most"
-        if refusal is not None:
-            return Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
+    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
+        """Run one cell, or refuse it with a sentence. Never raises for what its code does."""
+        if refused := self._refused(refusal):
+            return refused
         try:
-            return self._run_in_surroundings(cell, source, limit, limited)
+            return self._run_in_surroundings(cell, source, limit)
         except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
             return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
 
-    def _run_in_surroundings(self, cell: int, source: str, limit: int | None, limited: bool) -> Outcome:
+    def _refused(self, refusal: str | None) -> Outcome | None:
+        if refusal is None and self.depth >= DEPTH:
+            refusal = "cells can run inside one another two levels deep at most"
+        return None if refusal is None else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
+
+    def run_apart(self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool) -> tuple[Outcome, str]:
+        """Run one cell in a fork, and put what it has made into the namespace; returns why it needs more than the fork, too.
+
+        run: runs it; see `locked.LockedFork`. keep: False to leave what it has made in the fork.
+        """
+        if refused := self._refused(refusal):
+            return refused, ""
+        self._begin()
+        try:
+            with self._interrupts.allowed(cell):
+                report = run()
+        except KeyboardInterrupt:
+            return Outcome("interrupted", [("traceback", "KeyboardInterrupt\n")], self._end(), []), ""
+        outcome = report.outcome
+        apart = late_import(f"{__package__}.locked").tell_apart(report, self.namespace, keep=keep)
+        if keep and not report.needs:
+            if self.undo is not None and self.depth == 1:
+                self.undo.begin(cell)
+            remember(source, cell_filename(cell))
+            self._past.entered(cell, source)
+            self.namespace.update(report.values)
+            for name in report.deleted:
+                self.namespace.pop(name, None)
+        last = [("stdout", apart)] if apart else [("stdout", f"stopped: {report.needs}; nothing was kept\n")] if report.needs else []
+        return outcome._replace(pieces=[*outcome.pieces, *last], changes=self._end()), report.needs
+
+    def use_loop(self, loop: EventLoop) -> None:
+        """Run coroutines on another loop from now on, in a fork, which cannot use that of the kernel."""
+        self._loop = loop
+        magics.install(loop.run)
+
+    def _run_in_surroundings(self, cell: int, source: str, limit: int | None) -> Outcome:
         self._begin()
         pieces: list[Piece] = []
         status = "ok"
@@ -122,7 +154,7 @@ class Executor:
             origins.begin(cell)
         try:
             with self._loop.current(), self._interrupts.allowed(cell):
-                self._run(cell, source, pieces, stage.limited, limited)
+                self._run(cell, source, pieces, stage.limited)
                 if "matplotlib.pyplot" in sys.modules:
                     late_import(f"{__package__}.showing.plots").show_all()
             self._surroundings.leave_child(None)
@@ -144,7 +176,7 @@ class Executor:
             cell_ended()
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
 
-    def _run(self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None, limited: bool) -> None:
+    def _run(self, cell: int, source: str, pieces: list[Piece], output: LimitedOutput | None) -> None:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
@@ -158,16 +190,6 @@ class Executor:
         compiled = self._compile(source, filename)
         self._compiled[-1] = compiled
         self._expect(undo)
-        with self._limited(cell, compiled, limited):
-            self._evaluate_and_show(cell, compiled, pieces, output)
-
-    def _limited(self, cell: int, compiled: Compiled, limited: bool) -> AbstractContextManager[None]:
-        """Return the context in which a cell's code runs with its limits, or without any."""
-        if self.limits is None:
-            return nullcontext()
-        return self.limits.running(cell, (compiled.body, compiled.last)) if limited else self.limits.paused()
-
-    def _evaluate_and_show(self, cell: int, compiled: Compiled, pieces: list[Piece], output: LimitedOutput | None) -> None:
         value = self._evaluate(compiled)
         if compiled.last is None:
             return

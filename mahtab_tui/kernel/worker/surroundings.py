@@ -24,6 +24,9 @@ _FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "o
 
 _STARTERS = frozenset({"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"})
 """Modules that start processes which do not inherit `__main__`."""
+_LOADED = 500
+"""Files that cells have opened, of which is known."""
+_LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 
 _DEEP_ENOUGH = 400
 """The lowest recursion limit that a cell may leave behind."""
@@ -55,7 +58,9 @@ class ProcessSurroundings:
         self._stdin = sys.stdin
         self._pandas_fits = False
         self._watch: Callable[[str, tuple[Any, ...]], None] | None = None
-        self._audited = {*_FLUSH_BEFORE, "import"}
+        self._audited = {*_FLUSH_BEFORE, "import", "open", "sqlite3.connect"}
+        self.loaded: dict[str, None] = {}
+        """Files that cells have read, the newest last: cells in a locked fork may read them, too."""
         self._open_streams()
         self._set_streams()
         interrupts.install()
@@ -107,6 +112,14 @@ class ProcessSurroundings:
         self.flush()
         os._exit(code & 0xFF)
 
+    def in_fork(self) -> None:
+        """Take fd 1 and 2 of a fork, in which a cell runs, for its streams."""
+        self._pid = os.getpid()
+        self._pipe, self._pipe_identity = 1, _identity(1)
+        self._open_streams()
+        self._in_child()
+        self._set_streams()
+
     def flush(self) -> None:
         """Flush the output of Python code. Any thread may call it."""
         flush(self._out, self._err)
@@ -154,7 +167,10 @@ class ProcessSurroundings:
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         if self._watch is not None and self._interrupts.running:
             self._watch(event, args)
-        if event in _FLUSH_BEFORE:
+        if event in ("open", "sqlite3.connect"):
+            if self._interrupts.running and len(self.loaded) < _LOADED and type(args[0]) is str and not args[0].startswith(_LIBRARIES):
+                self.loaded.setdefault(os.path.abspath(args[0]))
+        elif event in _FLUSH_BEFORE:
             self.flush()
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
             late_import(f"{__package__}.showing.plots").choose_backend()

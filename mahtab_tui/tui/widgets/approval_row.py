@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.hidden import symbols
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.settings.approval_rules import READ_ONLY
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
@@ -41,18 +42,14 @@ _CHIPS = (
     Chip("rules", "r", " r rule ", " r rule ", "$foreground on $panel"),
     Chip("stop", "escape", " esc stop ", " esc ", "$foreground on $panel"),
 )
-_EFFECT_CHIPS = (
-    Chip("run", "y", " y allow once ", " y once ", "bold $background on $good"),
-    Chip("skip", "n", " n refuse, say why ", " n refuse ", "$background on $moon"),
-    Chip("all", "a", " a allow all of this kind in this cell ", " a this kind ", "$foreground on $panel"),
-    Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
-)
 _CODE_ONLY = ("edit", "all", "rules")
 """Answers that make sense for code, but not for other actions."""
 
+_LETS_THROUGH = "lets code run in a locked copy of the kernel, which can read but change nothing; what needs more asks"
+_LETS_THIS_THROUGH = "lets exactly this call with these arguments run without asking, with all that it does"
 _HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
-    "rules": "Enter writes to your configuration, and runs the code · Esc back",
+    "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
     "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
 }
 
@@ -144,8 +141,7 @@ class ApprovalRow(AskingRow[Approval]):
         self.query_one("#reason", LineInput).value = ""
         for role in GUESTS:
             self.set_class(role == _role(record), role)
-        chips = _EFFECT_CHIPS if record.effect else _CHIPS
-        self._chips.offer([chip for chip in chips if record.effect or record.is_code is not False or chip.answer not in _CODE_ONLY])
+        self._chips.offer([chip for chip in _CHIPS if record.is_code is not False or chip.answer not in _CODE_ONLY])
         self._has_code, self._unread, self._loaded, self._refused = False, None, False, ""
         self._hidden = sorted(symbols(record.text))[:3]
         self._tools = _tools_of_searches(record.text)
@@ -197,9 +193,7 @@ class ApprovalRow(AskingRow[Approval]):
         if self._refused:
             parts.append((self._refused, "$moon"))
         if record.why and self._part == "chips":
-            parts.append(
-                (clean(record.why) if record.effect else f"asks before it runs: {clean(record.why)}", "$moon" if record.effect else "$muted")
-            )
+            parts.append((f"asks before it runs: {clean(record.why)}", "$muted"))
         if self._tools:
             parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
         if self._hidden:
@@ -270,7 +264,7 @@ class ApprovalRow(AskingRow[Approval]):
             self.mount(RulesToWrite(id="rules", markup=False))
         for shown in self.query(RulesToWrite):
             shown.rules = rules
-            shown.update("\n".join(f"  {rule}" for rule in rules))
+            shown.update("\n".join(f"  {rule}\n  {_LETS_THROUGH if rule.endswith(READ_ONLY) else _LETS_THIS_THROUGH}" for rule in rules))
         self.go_to("rules" if rules else "chips")
 
     @on(RulesToWrite.Confirmed)
@@ -293,7 +287,7 @@ def _tools_of_searches(code: str) -> str:
         return ""
     if len(code) > LONGEST:  # it is not parsed
         return "all of its tools="
-    from mahtab_tui.session.lasting_effects import tools_of_searches
+    from mahtab_tui.tui.widgets.tools_of_searches import tools_of_searches
 
     return tools_of_searches(code)
 

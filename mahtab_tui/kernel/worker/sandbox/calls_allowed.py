@@ -1,7 +1,7 @@
 """The system calls that sandboxed Python may make. All others are refused.
 
-None of them opens, names or changes a file, makes or reaches another process, or makes memory executable. All
-modules are loaded beforehand, so nothing needs to be opened.
+Those of `ALLOWED` open, name or change no file, make or reach no other process, and make no memory executable: all modules are loaded
+beforehand, so nothing needs to be opened. With `READING`, files can be opened to be read, and libraries to be loaded.
 """
 
 from __future__ import annotations
@@ -159,3 +159,40 @@ ALLOWED = (
     AllowedCall("getrlimit", 97, 163),
     AllowedCall("prlimit64", 302, 261, ((*_OWN, Check(2, _WHOLE, (0,))),)),
 )
+
+_O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
+"""Flags of `open` that make or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
+_FILE_LOCKS = ((Check(1, _INT, (5, 6, 7, 36, 37, 38)),),)  # on files that are open for reading, these are shared locks only
+_TIOCGWINSZ = 0x5413
+
+_READING = (
+    AllowedCall("open", 2, None, ((Check(1, _O_WRITES, (0,)),),)),
+    AllowedCall("openat", 257, 56, ((Check(2, _O_WRITES, (0,)),),)),
+    AllowedCall("stat", 4, None),
+    AllowedCall("lstat", 6, None),
+    AllowedCall("newfstatat", 262, 79),
+    AllowedCall("statx", 332, 291),
+    AllowedCall("statfs", 137, 43),
+    AllowedCall("fstatfs", 138, 44),
+    AllowedCall("getdents64", 217, 61),
+    AllowedCall("readlink", 89, None),
+    AllowedCall("readlinkat", 267, 78),
+    AllowedCall("access", 21, None),
+    AllowedCall("faccessat", 269, 48),
+    AllowedCall("faccessat2", 439, 439),
+    AllowedCall("pread64", 17, 67),
+    AllowedCall("preadv", 295, 69),
+    AllowedCall("fadvise64", 221, 223),
+    AllowedCall("fcntl", 72, 25, (*_FCNTL, *_FILE_LOCKS)),
+    AllowedCall("flock", 73, 32, ((Check(1, _INT, (1, 5, 8)),),)),
+    AllowedCall("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS, _TIOCGWINSZ)),),)),
+    AllowedCall("mmap", 9, 222),
+    AllowedCall("mprotect", 10, 226),
+    AllowedCall("mincore", 27, 232),
+    AllowedCall("uname", 63, 160),
+    AllowedCall("sysinfo", 99, 179),
+    AllowedCall("getgroups", 115, 158),
+    AllowedCall("getresuid", 118, 148),
+    AllowedCall("getresgid", 120, 150),
+)
+READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())

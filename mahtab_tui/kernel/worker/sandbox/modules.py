@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, BinaryIO, NoReturn
 from zoneinfo import _common
 
-_MODULES = (
+MODULES = (
     "__future__ abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
     " configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email.message email.parser email.policy"
     " email.utils enum errno fnmatch fractions functools gc getopt gettext glob graphlib gzip hashlib heapq hmac html.entities html.parser http"
@@ -35,7 +35,7 @@ def preload() -> None:
     """Load the modules that this version of Python has, and the text encodings."""
     # ssl is large, and useless without a network.
     sys.modules["ssl"] = None  # type: ignore[assignment]
-    for name in [*_MODULES, *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))]:
+    for name in [*MODULES, *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))]:
         try:
             importlib.import_module(name)
         except ImportError:

@@ -35,7 +35,7 @@ def machine() -> str | None:
     return name if name in _ARCHITECTURES and sys.byteorder == "little" and sys.maxsize > 2**32 else None
 
 
-def program(architecture: str) -> bytes:
+def program(architecture: str, allowed: Sequence[AllowedCall] = ALLOWED) -> bytes:
     """Return the filter as an array of `struct sock_filter`."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -45,7 +45,7 @@ def program(architecture: str) -> bytes:
     ]
     if architecture == X86_64:
         code += [(_JUMP_FROM, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
-    for call in ALLOWED:
+    for call in allowed:
         number = call.x86_64 if architecture == X86_64 else call.aarch64
         if number is not None:
             block = _block(call)

@@ -1,0 +1,208 @@
+"""Cells in a locked fork: whatever they try is held or named, ordinary code that reads runs, and only plain data comes back."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import CellResult, Lock
+from tests.integration.hostile_cells import CELLS, LATER
+from tests.integration.kernels import RecordingHost
+from tests.integration.ordinary_cells import ORDINARY, SETUP
+
+TRIES = list(CELLS.items())
+GROUP = 24
+USER = """
+import mmap, numpy, sqlite3
+from multiprocessing import shared_memory
+from concurrent.futures import ThreadPoolExecutor
+POOL = ThreadPoolExecutor(1); POOL.submit(len, '').result()
+FILE = open('log', 'a'); DATABASE = sqlite3.connect('data.db'); DATABASE.execute('create table if not exists kept (a)'); DATABASE.commit()
+MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096); MAPPED[:] = 1; MAPPED.flush()
+SHARED = shared_memory.SharedMemory(create=True, size=4096)
+"""
+DIGEST = """
+import os, resource, signal
+print(int(MAPPED.sum()), SHARED.buf[0], list(DATABASE.execute('select name from sqlite_master')), FILE.tell(), os.getcwd(), os.environ.get('MARK'),
+    resource.getrlimit(resource.RLIMIT_NOFILE), os.getpriority(os.PRIO_PROCESS, 0), print, sorted, list)
+"""
+
+
+class Canaries:
+    """A folder with what must stay as it is, and a port that nobody may connect to."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "inside").mkdir(parents=True)
+        (folder / "inside" / "file").write_text("kept")
+        (folder / "inside" / "inside.py").write_text("open(__file__[:-9] + 'ran', 'w')")
+        (folder / "kept").write_text("kept")
+        self.folder = folder
+        self.secret = folder.parent / "secret"
+        self.secret.write_text("a secret text")
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.setblocking(False)
+
+    @property
+    def names(self) -> str:
+        """A cell of the user's that names them."""
+        port = self.listener.getsockname()[1]
+        made, kept, inside = (str(self.folder / name) for name in ("made", "kept", "inside"))
+        return f"P, Q, D, PORT, SECRET = {made!r}, {kept!r}, {inside!r}, {port}, {str(self.secret)!r}"
+
+    def seen(self) -> list[object]:
+        """All files with what is in them, and when they were changed."""
+        paths = sorted(self.folder.rglob("*"))
+        return [(str(path), path.lstat().st_mode, path.lstat().st_mtime_ns if path.is_file() else 0, _content(path)) for path in paths]
+
+    def connected(self) -> bool:
+        try:
+            self.listener.accept()
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _content(path: Path) -> object:
+    return (path.read_bytes(), os.listxattr(path)) if path.is_file() and not path.is_symlink() else ""
+
+
+class Cells:
+    """Cells of one kernel, which run as they are or in a locked fork."""
+
+    def __init__(self, folder: Path) -> None:
+        self.host = RecordingHost()
+        self.kernel = ProcessKernel(cwd=str(folder))
+        self.kernel.start(self.host)
+        self._number = 0
+
+    def run(self, code: str, lock: Lock | None = None) -> CellResult:
+        self._number += 1
+        return self.kernel.execute(code, cell=self._number, on_output=lambda kind, text: None, lock=lock)
+
+    def value(self, code: str) -> str:
+        return self.run(code).output
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Iterator[Cells]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    made = Cells(folder)
+    if made.kernel.cannot_lock:
+        made.kernel.close()
+        pytest.skip(made.kernel.cannot_lock)
+    yield made
+    made.kernel.close()
+
+
+@pytest.mark.parametrize("first", [pytest.param(first, marks=[pytest.mark.slow] if first else []) for first in range(0, len(TRIES), GROUP)])
+def test_nothing_happens_that_the_lock_does_not_let(first: int, tmp_path: Path) -> None:
+    canaries = Canaries(tmp_path / "project")
+    cells = Cells(canaries.folder)
+    cells.run(canaries.names + USER)
+    digest, names = cells.value(DIGEST), cells.value("sorted(globals())")
+    before = canaries.seen()
+    failed: list[object] = []
+    for what, code in TRIES[first : first + GROUP]:
+        result = cells.run(code, "keep")
+        cells.run(LATER)
+        if canaries.seen() != before or canaries.connected() or cells.value(DIGEST) != digest:
+            failed.append((what, result.output, [each for each in canaries.seen() if each not in before], cells.value(DIGEST)))
+            before, digest = canaries.seen(), cells.value(DIGEST)
+        new = cells.value(f"[(n, type(v).__name__) for n, v in globals().items() if n not in {names} and callable(v) and n in __builtins__.__dict__]")
+        if new not in ("[]\n", "") or "a secret text" in result.output:
+            failed.append((what, result.output, new))
+    cells.run("SHARED.close(); SHARED.unlink()")
+    cells.kernel.close()
+    canaries.listener.close()
+    assert failed == []
+
+
+def test_there_are_a_hundred_and_ten_of_them() -> None:
+    assert len(CELLS) >= 110
+    assert len(ORDINARY) >= 61
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(len(ORDINARY), marks=pytest.mark.slow)])
+def test_ordinary_code_that_reads_runs_without_a_question(cells: Cells, count: int) -> None:
+    (Path(cells.kernel.info().cwd) / "data.csv").write_text("city,price\nRome,1\nOslo,2\nRome,3\n")
+    cells.run(SETUP)
+    asked = []
+    for code in ORDINARY[:count]:
+        result = cells.run(code, "keep")
+        assert result.status == "ok" or result.needs, (code, result.output)
+        if result.needs:
+            asked.append((code, result.needs))
+    assert len(asked) <= count * 6 // 61, asked
+
+
+NEEDS = {
+    "df.to_csv('out.csv')": "wanted to write out.csv",
+    "import os\nos.remove('data.csv')": "wanted to remove data.csv",
+    "import subprocess\nsubprocess.run(['ls', '-l'])": "wanted to start ls -l",
+    "import urllib.request\nurllib.request.urlopen('http://example.org')": "wanted to connect to example.org",
+    "open('/etc/passwd').read()": "wanted to read /etc/passwd",
+    "try:\n    open('made', 'w')\nexcept OSError:\n    pass": "wanted to write made",
+    "input('who?')": "wanted to call input()",
+    "model = object()": "wanted to keep model (object), which is not plain data",
+    "def load(): return 1": "wanted to keep load (function), which is not plain data",
+    "from os import remove as sorted": "wanted to keep sorted (builtin_function_or_method), which is not plain data",
+    "MAPPED[0] = 7": "wrote to memory that it shares with a file, or crashed",
+    "import os; os._exit(3)": "ended its process",
+}
+
+
+def test_a_cell_that_needs_more_says_what_and_leaves_nothing(cells: Cells) -> None:
+    folder = Path(cells.kernel.info().cwd)
+    (folder / "data.csv").write_text("a\n1\n")
+    cells.run("import numpy, pandas as pd; df = pd.DataFrame({'a': [1]}); MAPPED = numpy.memmap('mapped', mode='w+', dtype='u1', shape=4096)")
+    names = cells.value("sorted(globals())")
+    assert {code: cells.run(f"new = 1\n{code}", "keep").needs for code in NEEDS} == NEEDS
+    assert cells.value("sorted(globals())") == names
+    assert sorted(path.name for path in folder.iterdir()) == ["data.csv", "mapped"]
+
+
+def test_output_and_plain_data_come_back_and_changes_inside_objects_are_named(cells: Cells) -> None:
+    cells.run("items, table, gone = [1], {'a': 1}, 5")
+    result = cells.run("print('a'); display(table); total = sum(items); items.append(2); del gone\nother = items\ntotal", "keep")
+    assert result.output == "a\n{'a': 1}\n1\nran apart: changes to `items` were not kept\n"
+    assert [(change.name, change.change) for change in result.changes] == [("gone", "deleted"), ("total", "added"), ("other", "added")]
+    assert cells.value("total, items, other is items, 'gone' in globals()") == "(1, [1], True, False)\n"
+    cells.kernel.undo(2)
+    assert cells.value("gone, 'total' in globals()") == "(5, False)\n"
+    assert cells.run("new = 3; items.clear(); new", "discard").output == "3\nran apart: changes to `items` were not kept; `new` was not kept\n"
+    assert cells.value("'new' in globals(), items") == "(False, [1])\n"
+    failed = cells.run("kept = 4\n1 / 0", "keep")
+    assert (failed.status, failed.needs, failed.frames[-1].line) == ("error", "", 2)
+    assert cells.value("kept") == "4\n"
+
+
+def test_modules_of_the_interpreter_come_back_and_those_of_the_project_ask(cells: Cells) -> None:
+    (Path(cells.kernel.info().cwd) / "shop.py").write_text("open('made', 'w')")
+    assert cells.run("import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt", "keep").needs == ""
+    assert cells.value("st.mean([1, 3]), Counter('aa'), dt.__name__") == "(2, Counter({'a': 2}), 'datetime')\n"
+    assert cells.run("import shop", "keep").needs == "wanted to write made"
+    (Path(cells.kernel.info().cwd) / "shop.py").write_text("x = 1")
+    assert cells.run("import shop", "keep").needs == "wanted to keep shop (the module shop), which is not plain data"
+
+
+def test_an_interrupt_ends_the_fork_and_a_file_that_the_user_has_read_can_be_read(cells: Cells, tmp_path: Path) -> None:
+    (tmp_path / "far.txt").write_text("far away")
+    read = f"open({str(tmp_path / 'far.txt')!r}).read()"
+    assert cells.run(read, "keep").needs.startswith("wanted to read")
+    cells.run(read)
+    assert cells.run(read, "keep").output == "'far away'\n"
+    seen: list[str] = []
+
+    def stop(kind: str, text: str) -> None:
+        seen.append(text)
+        cells.kernel.interrupt()
+
+    result = cells.kernel.execute("print('begun')\nwhile True: pass", cell=90, on_output=stop, lock="keep")
+    assert (result.status, result.needs, seen[0]) == ("interrupted", "", "begun\n")
+    assert cells.value("1") == "1\n"
