@@ -110,7 +110,8 @@ class Nodes:
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """Get a last answer, which tells the user the results; code in it is shown but does not run."""
-        prompt = prompts.closing(state["original_prompt"])
+        results = state["execution_results"]
+        prompt = prompts.closing(state["original_prompt"], failed=bool(results) and all(result["is_error"] for result in results))
         if state["turn_count"] >= self._max_turns and not is_complete(state):
             self._say(writer, "max-turns", state, state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"

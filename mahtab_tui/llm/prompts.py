@@ -59,6 +59,7 @@ CORRECT = "It failed. Write the corrected code block."
 REPEATED = "The same code was not run again: its output would be the same."
 WRITE_OTHER_CODE = "The same code fails again. Write a different code block that answers: {question}"
 CLOSING = "Now answer in one or two sentences from what was printed, without code: {question}"
+CLOSING_FAILED = "All attempts failed, so nothing was computed. Tell the user what and why in one sentence that begins with: I could not compute"
 OUT_OF_TURNS = "You have used all {max_turns} runs of this question, so also say what is still open."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
 COMPUTE = "Write one ```python block that computes the answer and prints it."
@@ -354,9 +355,9 @@ def next_step(question: str, *, failed: bool, printed: bool) -> str:
     return asks.format(question=_repeated(question))
 
 
-def closing(question: str) -> str:
-    """Ask for the last words of an answer."""
-    return CLOSING.format(question=_repeated(question))
+def closing(question: str, *, failed: bool) -> str:
+    """Ask for the last words of an answer. failed: all code of the question has failed; asked to answer, a model invents figures."""
+    return CLOSING_FAILED if failed else CLOSING.format(question=_repeated(question))
 
 
 def write_other_code(question: str) -> str:

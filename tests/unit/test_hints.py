@@ -73,6 +73,7 @@ def test_a_missing_column_is_told_with_the_ones_that_are_there(code: str) -> Non
     [
         ("df.dropna()['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns: PassengerId"]),
         ("df[['a', 'b']]", ["there are no columns 'a', 'b'"]),
+        ("pd.DataFrame({' a': [1], 'b': [2]})['a']", ["Did you mean ' a'? Columns: ' a', b"]),
         ("df.groupby('Name').mean(numeric_only=True)['Name']", ["'Name' is the index of the table", "reset_index()"]),
         ("df.loc['Name']", ["'Name' is a column, not a row label: df['Name']"]),
         ("df.loc[7]", ["no row label 7. Labels of df: 0, 1.", "df[df['column'] == value]"]),

@@ -157,7 +157,7 @@ def test_code_that_failed_is_asked_for_in_another_way_once(desk: Desk) -> None:
     state = desk.run(failing, failing, code("print(5)") | {"match": "The same code fails again"}, words("It is 5."), reflection="never")
     assert state["current_response"] == "It is 5."
     desk.records.clear()
-    state = desk.run(failing, failing, failing, words("I could not.", match="Now answer"), reflection="never")
+    state = desk.run(failing, failing, failing, words("I could not.", match="All attempts failed"), reflection="never")
     assert state["current_response"] == "I could not."
     assert len(desk.of(tags.ASSISTANT_REPL_IN)) == 1
 

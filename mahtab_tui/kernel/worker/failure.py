@@ -170,9 +170,9 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], room: int = _LIST) -> str:
-    """List names as far as there is room, and say how many there are in all."""
+    """List names as far as there is room, and say how many there are in all. Blanks at the ends of a name are shown by quotes."""
     shown: list[str] = []
-    every = [one_line(name, 60) for name in names]
+    every = [one_line(name if name == name.strip() else repr(name), 60) for name in names]
     for name in every:
         room -= len(name) + 2
         if room < 0:

@@ -156,9 +156,14 @@ def format_safely(error: BaseException) -> str:
     return describe_safely(error).text
 
 
+_UNTERMINATED = re.compile("unterminated f?-?string literal|EOL while scanning string literal")
+_STRING_HINT = r"Hint: a string in single quotation marks ends on its line: write three of them, or \n where a line breaks"
+
+
 def syntax_error(error: BaseException) -> Traceback:
     """Format a compile error: reason and location, without a stack, since nothing ran."""
-    return _formatted(traceback.TracebackException(type(error), error, None))
+    described = _formatted(traceback.TracebackException(type(error), error, None))
+    return described.with_last_line(_STRING_HINT) if _UNTERMINATED.match(str(error)) else described
 
 
 def _formatted(described: traceback.TracebackException, left_out: Iterable[traceback.FrameSummary] = ()) -> Traceback:
