@@ -84,17 +84,6 @@ async def test_an_open_block_that_is_folded_is_not_complete(pilot: Pilot[None]) 
     assert app.said == []
 
 
-async def test_as_a_draft_it_stays_folded_while_one_looks_at_older_inputs(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste(LARGE))
-    await pilot.pause()
-    await pilot.press("up")
-    assert app.area.text == "old = 1"
-    await pilot.press("down")
-    assert app.area.text == "[Pasted 312 lines]"
-    assert app.editor.text == LARGE
-
-
 async def test_its_word_is_not_left_where_its_text_is_forgotten(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE))
