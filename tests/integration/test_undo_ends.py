@@ -111,7 +111,8 @@ def test_arrays_that_only_steps_hold_count(small: Cells) -> None:
 
 
 def test_a_fork_that_fails_leaves_undo_of_names(cells: Cells) -> None:
-    cells.text("import os\ndef no_fork(): raise OSError(11, 'Resource temporarily unavailable')\nfork, os.fork = os.fork, no_fork\nv = [1]; n = 1")
+    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    cells.text(f"import resource\n{few}\nv = [1]; n = 1")
     done = undone(cells, "n = 1", "v.append(2); n = 2")
     assert kinds(done) == {"n": "rebound"}
     assert "could not be forked" in done.kept_as_is[0].reason
