@@ -70,7 +70,7 @@ CASES = {
     "a generator that moves on": ("numbers = iter(n for n in range(3))", "next(numbers)", "~numbers"),
     "an array of plain bytes": ("data = bytearray(100)", "data[77] = 1", "~data"),
     "what another cell's function returns": ("items = [1]\ndef get(): return items", "get().clear()", "~items"),
-    "a queue, inside which nobody sees": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "?jobs"),
+    "a queue": ("import queue\njobs = queue.Queue()", "jobs.put(1)", "~jobs"),
     "only that name": ("import queue\njobs = queue.Queue()\nitems = [1]", "items[0] = 2", "~items"),
     "a decimal number that is looked at": ("import decimal, re\nprice = [decimal.Decimal(1), re.compile('a')]", "str(price)", ""),
 }

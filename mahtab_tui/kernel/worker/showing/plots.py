@@ -44,7 +44,9 @@ def png_of(figure: Any, side: int) -> bytes:
 def close_figure(figure: Any) -> None:
     """Make pyplot forget a figure that has been shown, so that it is not shown again."""
     if _ours():
+        canvas = figure.canvas
         sys.modules["matplotlib.pyplot"].close(figure)
+        figure.set_canvas(canvas)  # matplotlib 3.11 takes it away, but later cells may draw on it
 
 
 def show_all() -> None:
