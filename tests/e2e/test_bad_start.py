@@ -38,7 +38,7 @@ def write_replay(path: Path, *lines: object) -> str:
         (("ask", "x", "--model", "demo", "--load", "missing.csv"), "There is no file missing.csv."),
         (("ask", "x", "--approval", "always"), "--approval: input should be 'ask', 'review' or 'auto'"),
         (("--model", "demo", "ask", "x"), "Give the options after the command"),
-        (("--no-such-option",), "No such option"),
+        (("--no-such-option",), "There is no option --no-such-option."),
     ],
 )
 def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -189,7 +189,7 @@ def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
     )
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
         screen.wait("kernel .*idle")
-        screen.wait(r"mine\s+list")
+        screen.wait(r"mine\s+2 items\s+list")
         screen.type("made = len(mine); mine.append(3)")
         screen.press("enter")
         screen.wait(r"made\s+int")

@@ -58,7 +58,7 @@ def back_in_the_editor(screen: Terminal) -> None:
     screen.press("escape")
     screen.wait("⏎ Actions")
     screen.press("ctrl+o")
-    screen.wait(" e ")
+    screen.wait("e──")
     screen.type("e")
     screen.wait("Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
     screen.wait_gone("⏎ Actions")

@@ -21,7 +21,7 @@ def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_g
     screen.wait(r"\+ fruit str 'pear'")
     screen.click("▌ secret")
     screen.press("ctrl+o")
-    screen.wait(" t ")
+    screen.wait("tTRANSCRIPT")
     screen.type("t")
     screen.wait("▐")
     screen.press("enter")

@@ -169,7 +169,7 @@ def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
     screen.wait(r"(?m)^ \S 3 ")
     screen.enter("`" + written(2, "how many rows have no price?"))
     screen.press_until("y", "1 of 3 rows have no price", asked="waits for you")
-    screen.wait("without_pr.*demo")
+    screen.wait("without_pr.*◈ 3")
     screen.wait("idle")
     screen.send("\x0f" + written(5, "n"))
     screen.press_until("enter", "Repr", asked="NAMESPACE")

@@ -157,7 +157,7 @@ def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, projec
         (["--notebook", "broken.ipynb"], "broken.ipynb is not a notebook"),
         (["--notebook", "x.ipynb", "--no-store"], "--no-store saves nothing of the session: leave out --notebook."),
         (["--notebook", "x.ipynb", "--query", "Why?"], "--query opens no screen: leave out"),
-        (["sessions", "--notebook", "x.ipynb"], "No such option"),
+        (["sessions", "--notebook", "x.ipynb"], "There is no option --notebook."),
     ],
 )
 def test_what_cannot_be_opened_is_a_sentence(arguments: list[str], sentence: str, project: Path) -> None:

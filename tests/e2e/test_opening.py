@@ -19,7 +19,7 @@ def test_a_file_is_a_variable_by_a_cell_that_is_seen(start: Start, project: Path
     (project / "orders.csv").write_text(ORDERS)
     screen = start(*how)
     screen.wait(r"pd\.read_csv\('orders\.csv'\)")
-    screen.wait(r"orders +DataFrame +2 × 2 +you 1")
+    screen.wait(r"orders +2 × 2 +DataFrame +❯ 1")
     screen.enter("len(Out), _ if '_' in globals() else 'nothing'")
     screen.wait(r"\(0, 'nothing'\)")
 

@@ -73,7 +73,7 @@ def test_a_cell_that_has_ended_meanwhile_is_there_with_its_result(start: Start, 
     third = start("--model", "demo", "--continue", columns=120, lines=35)
     third.wait(r"\(42, 'result'\)")
     third.wait(IDLE)
-    third.wait(r"made\s+int\s+42\s+you 1")
+    third.wait(r"made\s+42\s+int\s+❯ 1")
     assert third.text.count("'result')") == 1, "what is stored is not told again"
 
 
