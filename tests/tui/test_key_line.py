@@ -110,7 +110,7 @@ async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Ca
         assert app.focused is line
         app.editor.focus()
         await pilot.press("ctrl+o")
-        await until(pilot, lambda: " w " in [str(label.content) for label in app.screen.query(Label)])
+        await until(pilot, lambda: "w" in [str(label.content).strip() for label in app.screen.query(Label)])
         await pilot.press("w")
         await until(pilot, lambda: len(app.screen_stack) == 1 and app.focused is line)
         app.session.tell(ask.changed(state="answered"), time.time())

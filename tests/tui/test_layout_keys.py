@@ -200,7 +200,7 @@ async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
         assert app.mouse_captured is None
 
 
-@pytest.mark.parametrize(("letter", "pane"), [("t", "#transcript"), ("e", "#editor"), ("n", "#namespace"), ("r", "#recursion")])
+@pytest.mark.parametrize(("letter", "pane"), [("t", "#transcript"), ("e", "#editor"), ("n", "#namespace")])
 async def test_one_letter_jumps_to_a_pane(make_app: MakeApp, letter: str, pane: str) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
