@@ -50,11 +50,11 @@ async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_
         title, _, *rows = lines(pilot)
         assert title == "CHANGES  ·  claude 2"
         assert [" ".join(row.split()) for row in rows] == [
-            "~ df DataFrame 100 × 4 → 98 × 5 claude 2",
-            "~ x int → str 3 → 'three' claude 2",
-            "− old list 2 items claude 2",
-            "? same Thing claude 2",
-            "+ _new function (a) claude 2",
+            "~ df 100 × 4 → 98 × 5 DataFrame ◈ 2",
+            "~ x 3 → 'three' int → str ◈ 2",
+            "− old 2 items list ◈ 2",
+            "? same Thing ◈ 2",
+            "+ _new (a) function ◈ 2",
         ]
         await pilot.press("alt+d")
         assert lines(pilot)[0].startswith("NAMESPACE  3")

@@ -84,7 +84,7 @@ class Hint(Static):
             self._draw()
 
     def _draw(self) -> None:
-        if self._offer:
+        if self._offer and not self._chips:  # words with attachments are a question
             self.update(Content.styled(self._offer, "$moon"))
         elif self._replaces:
             self.update(Content(_CHANGING if self._replaces.startswith("place ") else _REPLACING))

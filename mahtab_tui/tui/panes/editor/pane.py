@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.panes.editor.suggestion import Suggest
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
-_PROSE = "This is no Python · F2 makes it a question to the model"
-_CODE = "This is Python · F2 turns to Python, and Enter runs it"
+_PROSE = "This is not Python · F2 asks the model instead"
+_CODE = "This is Python · F2, then Enter, runs it"
 _STRAIGHTEN = "Python does not accept curly quotes · Alt+Q makes them straight"
 
 
