@@ -22,7 +22,7 @@ ENDLESS = "```python\nwhile True:\n    pass\n```"
 
 def test_a_kernel_killed_in_the_middle_of_a_checkpoint_is_replaced_and_undo_begins_anew(open_session: Callable[..., Opened]) -> None:
     it = open_session()
-    it.run("import os, signal; items = [1]", "os.fork = lambda: os.kill(os.getpid(), signal.SIGKILL)")
+    it.run("import os, signal; items = [1]", "os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGKILL))")
     assert it.run("items.append(2)").status == "died"
     it.store.wait(tags.KERNEL, state="dead")
     for cell in (1, 3):

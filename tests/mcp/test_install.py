@@ -117,7 +117,7 @@ def test_printing_writes_nothing(project: Path) -> None:
 def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_once(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "mahtab-tui").write_text("#!/bin/sh\n")
     (project / "mahtab-tui").chmod(0o755)
-    monkeypatch.setenv("PATH", ".")
+    monkeypatch.setenv("PATH", str(project))
     assert command() == [str(project / "mahtab-tui"), "mcp"]
     monkeypatch.setenv("PATH", "")
     assert Path(command()[0]).is_absolute()

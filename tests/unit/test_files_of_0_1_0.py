@@ -43,7 +43,7 @@ def past(sessions: Path) -> list[Record]:
 def test_every_record_is_read_and_none_of_what_it_says_is_lost(sessions: Path, past: list[Record]) -> None:
     with sqlite3.connect(sessions) as connection:
         rows = connection.execute("select tag, attrs, text from record order by number").fetchall()
-    newer = {tags.UNDO, tags.REVIEW, tags.RESTORE, tags.BRANCH, tags.PRIVATE, tags.PLAN}
+    newer = {tags.UNDO, tags.REVIEW, tags.RESTORE, tags.BRANCH, tags.PRIVATE, tags.PLAN, tags.ASSISTANT_THOUGHT}
     newer |= {tags.NOTEBOOK_FILE, tags.NOTEBOOK_CELL, tags.NOTEBOOK_OUTPUT, tags.NOTEBOOK_WRITTEN}
     assert {tag for tag, _, _ in rows} == {tag for (tag, _), kind in KINDS.items() if kind.in_store} - newer
     read = past[: len(rows)]

@@ -23,7 +23,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
 from tests.agents import Desk
-from tests.skills import write_skill
+from tests.skills import trust_skills, write_skill
 from tests.tool_calling import Caller, calls, says
 
 
@@ -80,6 +80,8 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 def desk(project: Path) -> Iterator[Desk]:
     (project / "app.py").write_text("x = 1\ny = 2\n")
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    (project / "skills" / "tidy" / "more.md").write_text("And sweep.")
+    trust_skills(project)
     desk = Desk(project)
     yield desk
     desk.session.close()
@@ -188,8 +190,7 @@ def test_whatever_was_asked_for_the_state_keeps_the_result(own_tools: None, desk
     assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
 
 
-def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Desk, project: Path) -> None:
-    (project / "skills" / "tidy" / "more.md").write_text("And sweep.")
+def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Desk) -> None:
     state, _ = run(desk, calls(("load_skill", {"name": "tidy"}), ("load_skill", {"name": "tidy", "file": "more.md"})), says("I see."))
     assert state["skill_contexts"].keys() == {"tidy", "tidy/more.md"}
     assert state["skill_contexts"]["tidy/more.md"] == "And sweep."

@@ -96,7 +96,8 @@ def drawn_text(code: str, width: int) -> str:
         text += "" if row.soft else "\n"
         assert sum(cell_len(piece) for piece, _ in row.spans) <= width, "nothing is cut off at the right edge"
         # A symbol that is cut by the row's end goes on in the next row.
-        text += "".join(f"\0{piece}\0" if style == PALETTE.alarm else piece for piece, style in row.spans)
+        spans = row.spans[1:] if row.soft else row.spans  # without the mark of a row that goes on
+        text += "".join(f"\0{piece}\0" if style == PALETTE.alarm else piece for piece, style in spans)
     return re.sub("\0([^\0]*)\0", lambda symbols: undone(symbols[1]), text.replace("\0\0", ""))[1:]
 
 

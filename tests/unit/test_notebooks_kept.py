@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -68,9 +69,9 @@ def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
 ) -> None:
     attempts: list[Path] = []
 
-    def counted(path: Path, text: str, known: str | None) -> str:
+    def counted(path: Path, *rest: Any) -> str:
         attempts.append(path)
-        return write_file(path, text, known)
+        return write_file(path, *rest)
 
     monkeypatch.setattr("mahtab_tui.export.saving.write", counted)
     folder = tmp_path / "there"

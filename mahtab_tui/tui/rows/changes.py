@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from mahtab_tui.bus.records import Change, NotRestored
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.values import CHANGE_SIGNS
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Change, NotRestored
 
 WAS = 24
 """Characters of a name's previous summary."""
@@ -48,6 +50,8 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
 
 
 def _line(change: Change) -> Content:
+    from mahtab_tui.kernel.values import CHANGE_SIGNS  # no part of the first picture
+
     sign = CHANGE_SIGNS.get(change.change, "~")
     return Content.assemble((f"{sign} {one_line(change.name)}", _STYLES[sign]), f"  {one_line(described(change))}")
 

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from textual.widget import Widget
 
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
 T = TypeVar("T")
@@ -35,6 +34,8 @@ class Fetcher:
             try:
                 told = partial(then, work())
             except Exception as error:  # the thread's outermost frame
+                from mahtab_tui.kernel.base import KernelError  # no part of the first picture
+
                 sentence = str(error) if isinstance(error, KernelError) else f"It cannot be shown: {str(error) or type(error).__name__}"
                 told = partial(failed, sentence)
             self._owner.call_later(self._deliver, slot, number, told)

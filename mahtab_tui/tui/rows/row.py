@@ -73,17 +73,18 @@ def fitted(text: str, width: int) -> str:
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
-def hard_cuts(text: str, width: int) -> list[int]:
-    """Return where each row of a text starts, in characters, if rows are filled to the last cell."""
-    if len(text) <= width and (text.isascii() or cell_len(text) <= width):
+def hard_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+    """Return where each row of a text starts, in characters, if rows are filled to the last cell. first: the width of the first row."""
+    limit = width if first is None else first
+    if len(text) <= limit and (text.isascii() or cell_len(text) <= limit):
         return [0]
     if text.isascii():
-        return list(range(0, len(text), width))
+        return [0, *range(limit, len(text), width)]
     cuts, used = [0], 0
     for position, _, cells in split_graphemes(text)[0]:  # an emoji's selector may make it wider
-        if used + cells > width and used:
+        if used + cells > limit and used:
             cuts.append(position)
-            used = 0
+            used, limit = 0, width
         used += cells
     return cuts
 
@@ -100,7 +101,7 @@ def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
             cuts.append(start)
             used, limit = 0, width
         if word > limit:
-            inner = [start + cut for cut in hard_cuts(text[start:end], limit)][1:]
+            inner = [start + cut for cut in hard_cuts(text[start:end], width, limit)][1:]
             cuts += inner
             word = cell_len(text[(inner or [start])[-1] : end])
             limit = width if inner else limit

@@ -101,7 +101,7 @@ class UndoHistory:
         kept = graph.nodes.keys() - ending
         blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
         step.blocks = frozenset(block for address in kept if (block := graph.nodes[address].block) is not None)
-        code = {address_of(value) for value in step.names.values() if is_class(value) or type(value) in (types.FunctionType, types.ModuleType)}
+        code = {address_of(value) for value in step.names.values() if _is_code(value)}
         kept |= code - graph.nodes.keys()
         try:
             self._fork(step, blocks)
@@ -289,3 +289,8 @@ class UndoHistory:
     def _told(self, plan: Plan) -> dict[str, Any]:
         kept = [each._asdict() for each in plan.not_restored]
         return {"changes": changes(plan, self._namespace), "kept_as_is": kept, "exact": not kept}
+
+
+def _is_code(value: object) -> bool:
+    cls = type(value)  # compared by identity, because comparing it may run its metaclass
+    return is_class(value) or cls is types.FunctionType or cls is types.ModuleType

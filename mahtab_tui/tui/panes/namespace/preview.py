@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import InspectedObject, Look, Path, TableArrangement
 from mahtab_tui.tui.rows.row import fitted
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 
 FROM = 160
 """Columns of the screen from which there is a preview."""
@@ -47,6 +49,8 @@ def preview_of(look: Look, name: str, height: int, width: int) -> Preview:
 
 def _table(look: Look, opened: InspectedObject, height: int, width: int) -> list[str]:
     """Return the first rows of the first columns, as many as fit."""
+    from mahtab_tui.kernel.looking import TableArrangement  # no part of the first picture
+
     columns = range(min(opened.columns, width // 4))
     headings = look.headings(opened.path, columns)
     cells = look.rows(opened.path, 0, max(1, height - 1), columns, TableArrangement()).cells
