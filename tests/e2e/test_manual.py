@@ -182,7 +182,7 @@ def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
     screen.press("enter")
     screen.wait("divides by zero at")
     screen.wait("idle")
-    screen.enter("`" + written(7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'))
+    screen.enter(written(7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'))
     screen.wait("RECURSION")
     screen.wait("1 line has 2 of the words")
     screen.wait("idle")
