@@ -203,7 +203,7 @@ def test_nothing_is_replaced_while_something_is_at_work(open_session: Open) -> N
     it.session.submit("python", "while True: pass")
     it.store.wait(tags.KERNEL, state="busy", cell=2)
     assert not it.session.replace("cell 1", "python", "x = 2")
-    it.session.stop()
+    wait_for(lambda: it.session.stop() == "cell")
     it.store.wait(tags.USER_REPL_OUT, cell=2)
     assert not [record for record in it.store.records if record.tag == tags.REPLACE]
 

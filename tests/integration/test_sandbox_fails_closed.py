@@ -62,8 +62,11 @@ def test_what_is_whole_is_used() -> None:
         ("landlock.restrict = lambda rules: None", "files can be opened"),
         ("seccomp.apply = lambda program: None", "processes can be made"),
         ("seccomp.apply = lambda program: None", "the internet can be reached"),
-        ("seccomp.ALLOWED = (*seccomp.ALLOWED, seccomp.AllowedCall('socket', 41, 198))", "the internet can be reached; local sockets can be reached"),
-        ("seccomp.ALLOWED = (*seccomp.ALLOWED, seccomp.AllowedCall('kill', 62, 129))", "processes can be signalled"),
+        (
+            "seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('socket', 41, 198)),)",
+            "the internet can be reached; local sockets can be reached",
+        ),
+        ("seccomp.program.__defaults__ = ((*seccomp.ALLOWED, seccomp.AllowedCall('kill', 62, 129)),)", "processes can be signalled"),
         ("seccomp.set_filter = lambda program: None", "processes can be made"),
         ("libc.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: landlock.syscall(446, -1, 0)", "Errno"),
         ("def no(text): raise MemoryError('no memory')\\nlockdown.rlimits.limit = no", "no memory"),

@@ -29,6 +29,7 @@ from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.records import made
 from tests.skills import trust_skills, write_skill
+from tests.waiting import wait_for
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
@@ -142,8 +143,7 @@ def test_a_model_that_cannot_be_made_is_said_and_nothing_is_shown_as_thinking(
 def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
-    it.store.wait(tags.KERNEL, state="busy")
-    assert it.session.stop() == "cell"
+    wait_for(lambda: it.session.stop() == "cell")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "interrupted"
     it.session.submit("python", "1")
     it.store.wait(tags.USER_REPL_OUT, cell=2, status="ok")

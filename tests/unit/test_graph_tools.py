@@ -76,6 +76,9 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.tools.toolset.entry_points", lambda group: found)
 
 
+TIDY = "Put things away.\n\nFiles of this skill, for load_skill('tidy', file=...): more.md"
+
+
 @pytest.fixture
 def desk(project: Path) -> Iterator[Desk]:
     (project / "app.py").write_text("x = 1\ny = 2\n")
@@ -129,7 +132,7 @@ def test_several_calls_of_one_answer_run_in_their_order_and_each_has_its_result(
     )
     assert [call for call, _, outcome in told(desk) if outcome == "ok"] == ["1.0.0", "1.0.1", "1.0.2"]
     assert [message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)] == ["id-0", "id-1", "id-2"]
-    assert (state["loaded_skills"], state["skill_contexts"]) == (["tidy"], {"tidy": "Put things away."})
+    assert (state["loaded_skills"], state["skill_contexts"]) == (["tidy"], {"tidy": TIDY})
     assert [(found["tool"], found["arguments"]["limit"]) for found in state["search_results"]] == [("search_code", 100), ("search_skills", 5)]
     assert state["tool_count"] == 3
 
