@@ -99,7 +99,7 @@ async def test_typing_searches_and_the_scope_is_changed() -> None:
         screen, answers = await opened(pilot)
         assert shown(screen) == ["3", "2", "1"]
         assert text(screen, ".listing-count") == "3 in this folder"
-        assert screen.line(screen.listing.rows[0], 60).plain.startswith("● 2025-06-17  Why are rows lost?")
+        assert screen.line(screen.listing.rows[0], 60).plain.startswith("● 2025-06-17   Why are rows lost?")
         assert "Plot [b]revenue[/b] by region" in screen.line(screen.listing.rows[1], 60).plain
         await write(pilot, "mont")
         await until(pilot, lambda: shown(screen) == ["1"])
@@ -189,7 +189,7 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         await pilot.press("ctrl+u")
         await write(pilot, "Money")
         await pilot.press("enter")
-        await until(pilot, lambda: screen.line(screen.listing.rows[1], 60).plain.endswith("Money"))
+        await until(pilot, lambda: "  Money  " in screen.line(screen.listing.rows[1], 60).plain)
         assert screen.listing.chosen == screen.listing.rows[1]
         for file, outcome in (
             ("report.md", "Exported 2 cells into"),

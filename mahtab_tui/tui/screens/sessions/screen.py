@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -225,7 +226,9 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         waits = self._answer is not None and session.id in self._answer.waiting
         mark = ("● ", "$moon") if session.id == self._present else ("◌ ", "$warning") if elsewhere else ("○ ", "$good") if waits else ("  ", "")
         title = plain(one_line(session.heading)) or "(nothing was entered)"
-        when = day(session) if width >= _WIDE else day(session)[5:]
+        when = day(session)
+        if width < _WIDE:  # the year matters more than the time if it is another one
+            when = when[5:] if when[:4] == time.strftime("%Y") else f"{when[:10]} "
         first = plain(one_line(session.first)) if session.title and session.first != session.title else ""
         facts = [Path(session.project).name, session.model, cost(session)] if width >= _WIDE and self._all else []
         end = "  ".join([*facts, size(session).rjust(_SIZE)])

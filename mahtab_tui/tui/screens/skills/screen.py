@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +75,7 @@ class SkillsScreen(ListScreen[None, SkillRow]):
         """Columns of the names."""
         self._edits = self._edits_read = 0
         """How often the user edited a file, and the number of edits that the library has read."""
+        self._reading = threading.Lock()
         self._edited: set[Path] = set()
         """Files whose changes the user made here."""
         self._marked: frozenset[str] = frozenset()
@@ -106,10 +108,11 @@ class SkillsScreen(ListScreen[None, SkillRow]):
 
     def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
         """Return the matching skills, the best first (all by name if nothing was typed), then the broken files; and how many skills match."""
-        if self._edits_read < (edits := self._edits):
-            self._library.renew()  # waits for a reading that is under way
-            self._edits_read = edits
-            self._trust_edits()
+        with self._reading:  # the next search on another thread waits, so that it finds what was edited
+            if self._edits_read < (edits := self._edits):
+                self._library.renew()  # waits for a reading that is under way
+                self._edits_read = edits
+                self._trust_edits()
         index = self._library.index()
         skills = self._library.skills()
         names = [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
