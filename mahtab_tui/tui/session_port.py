@@ -17,7 +17,7 @@ from mahtab_tui.tui.widgets.find_row import FindRow
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
-    from mahtab_tui.tui.panes.namespace.preview import Preview
+    from mahtab_tui.tui.panes.namespace.variable_rows import Preview
     from mahtab_tui.tui.panes.transcript.entries import Cell
     from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 

@@ -45,7 +45,10 @@ class EventLoop:
             return
         self._thread = threading.get_ident()
         try:
-            if "asyncio.events" in sys.modules:
+            if "asyncio" not in sys.modules:
+                if self._loop is None:
+                    _forget_half_an_import()
+            elif "asyncio.events" in sys.modules:
                 self.make_current()
             yield
         finally:
@@ -191,6 +194,13 @@ class EventLoop:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _forget_half_an_import() -> None:
+    """Remove the parts of asyncio that an interrupt has left: with them, it could not be imported again."""
+    if "asyncio.base_events" in sys.modules:
+        for name in [name for name in list(sys.modules) if name.startswith("asyncio.")]:
+            del sys.modules[name]
 
 
 class NeverAwaited:

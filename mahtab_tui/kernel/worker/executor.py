@@ -21,7 +21,6 @@ from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safel
 from .variables import NamespaceWatch, merged
 
 if TYPE_CHECKING:
-    from .locked import Report
     from .origins import Origins
     from .undo.steps import UndoHistory
 
@@ -58,6 +57,19 @@ class Outcome(NamedTuple):
     changes: list[dict[str, Any]]
     frames: list[TracebackFrame]
     """Of the traceback, which is the last piece where there is one."""
+
+
+class Report(NamedTuple):
+    """The result of a cell that ran in a locked fork."""
+
+    outcome: Outcome
+    values: dict[str, Any]
+    """The names that it has made or bound anew."""
+    deleted: list[str]
+    apart: list[str]
+    """Names whose changes stayed in the fork."""
+    needs: str
+    """What it needs more than the lock lets it, as a clause; empty for nothing."""
 
 
 class Surroundings(Protocol):

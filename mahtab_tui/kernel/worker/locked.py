@@ -22,12 +22,12 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import plain_pickle
 from .awaiting import EventLoop
 from .capture import shorten
-from .executor import KEEP, Executor, Outcome
+from .executor import KEEP, Executor, Outcome, Report
 from .habits import magics
 from .listing import HIDDEN
 from .sandbox import read_only
@@ -88,19 +88,6 @@ _VERBS = {
     "os.forkpty": "make a process",
 }
 """Audit events, and what code wants that raises them. They only explain: what is refused is refused by the operating system."""
-
-
-class Report(NamedTuple):
-    """The result of a locked cell."""
-
-    outcome: Outcome
-    values: dict[str, Any]
-    """The names that it has made or bound anew."""
-    deleted: list[str]
-    apart: list[str]
-    """Names whose changes stayed in the fork."""
-    needs: str
-    """What it needs more than the lock lets it, as a clause; empty for nothing."""
 
 
 def _stopped(needs: str) -> Report:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.tui.panes.namespace.variable_rows import with_separators
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Change, NotRestored
@@ -18,13 +18,7 @@ WAS = 24
 NAMES = 200
 """Maximum number of names that are listed; more are counted."""
 
-_SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
-
-
-def with_separators(summary: str) -> str:
-    """Separate the thousands of a shape, as in ``10,000 × 5``."""
-    return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def described(change: Change) -> str:

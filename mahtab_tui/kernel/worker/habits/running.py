@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from ..stdlib import late_import
+from ..stdlib import importing_from, late_import
 from . import SHELL
 from .magics import Caller
 
@@ -75,7 +75,10 @@ def pip(rest: str, caller: Caller) -> None:
     """Run pip for this interpreter's environment, or uv if it has no pip."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
     command = [sys.executable, "-c", PIP, *words]
-    if late_import("importlib.util").find_spec("pip") is None:
+    folder = os.getcwd()
+    with importing_from([entry for entry in sys.path if entry not in ("", ".", folder)]):
+        has_pip = late_import("importlib.util").find_spec("pip") is not None
+    if not has_pip:
         uv = late_import("shutil").which("uv")
         if uv is None:
             raise RuntimeError(f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it.")

@@ -15,9 +15,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.commands.in_panes import VARIABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
-from mahtab_tui.tui.panes.namespace.preview import FROM, LEAST, Preview
-from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, VariableRow, VariableRows
-from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.panes.namespace.variable_rows import SORTS, Preview, VariableRow, VariableRows
 from mahtab_tui.tui.rows.palette import BOLD
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
@@ -26,7 +24,12 @@ from mahtab_tui.tui.rows.strips import plain_strip
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.port import NamespacePort
+    from mahtab_tui.tui.rows.fetcher import Fetcher
 
+_PREVIEW_FROM = 160
+"""Columns of the screen from which there is a preview."""
+_PREVIEW_LEAST = 5
+"""Lines that it needs."""
 _OF_PORT = ("open", "rename", "mark_private", "delete", "copy_name")
 
 
@@ -50,7 +53,7 @@ class NamespacePane(RowsView, can_focus=True):
         super().__init__(self._drawn, id=id)
         self.set_reactive(NamespacePane.cursor, 0)
         self.filtering = False
-        self._fetcher = Fetcher(self)
+        self._fetcher: Fetcher | None = None
         self._preview = Preview()
         self._fading: Timer | None = None
         self._faded = 0.0
@@ -99,9 +102,13 @@ class NamespacePane(RowsView, can_focus=True):
         if not self.is_attached or self._port is None:
             return
         port, row, height = self._port, self._chosen, self.size.height - self.head - len(self._drawn) - 2
-        if row is None or self.app.size.width < FROM or height < LEAST:
+        if row is None or self.app.size.width < _PREVIEW_FROM or height < _PREVIEW_LEAST:
             self._show_preview(Preview())
         else:
+            if self._fetcher is None:
+                from mahtab_tui.tui.rows.fetcher import Fetcher  # no part of the first picture
+
+                self._fetcher = Fetcher(self)
             name, width = row.name, self.width - 2
             self._fetcher.ask("preview", lambda: port.preview(name, height, width), self._show_preview, lambda _: self._show_preview(Preview()))
 

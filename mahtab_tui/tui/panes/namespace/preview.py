@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.panes.namespace.variable_rows import Preview
 from mahtab_tui.tui.rows.row import fitted
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 
-FROM = 160
-"""Columns of the screen from which there is a preview."""
-LEAST = 5
-"""Lines that it needs."""
 _COLUMN = 16
 """Cells of a table's column at most."""
 _TEXT = 4_000
 """Characters of a text that are fetched."""
-
-
-class Preview(NamedTuple):
-    """The beginning of a variable's value, as lines."""
-
-    name: str = ""
-    lines: tuple[str, ...] = ()
 
 
 def preview_of(look: Look, name: str, height: int, width: int) -> Preview:
