@@ -115,18 +115,6 @@ def test_a_cell_that_changes_nothing_needs_no_answer(open_session: Callable[...,
     assert reviews(it) == []
 
 
-def test_what_undo_could_not_take_back_asks_before_it_runs_and_is_not_reviewed(open_session: Callable[..., Opened]) -> None:
-    it = open_session("Write.\n\n```python\nitems.append(open('made', 'w').write('a'))\n```\n", "Done.", approval="review")
-    ask(it)
-    asked = it.store.wait(tags.APPROVAL, state="waiting")
-    assert isinstance(asked, records.Approval)
-    assert asked.why in ("undo cannot take back what open does", "undo cannot take back what .write does")
-    assert it.value("items") == "[1]"
-    it.session.decide(asked.request, Decision("run"))
-    end(it)
-    assert (reviews(it), it.value("items")) == ([], "[1, 1]")
-
-
 def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..., Opened]) -> None:
     hidden = "import os\ngetattr(os, 'mk' + 'dir')('made')"
     it = open_session(f"Make.\n\n```python\n{hidden}\n```\n", "Done.", approval="review")
