@@ -15,6 +15,8 @@ _VARIABLE = re.compile(r"(\w+): ([^\s,]+)(?:(?: =|,) (.*))?$")
 _CONTEXT = re.compile(r"<(surroundings|recent-activity|skills|instructions|prior-session)>\n.*?\n</\1>\s*", re.DOTALL)
 _CODE = re.compile(r"<(?:user|assistant)-repl-in\b([^>]*)>(.*?)</(?:user|assistant)-repl-in>", re.DOTALL)
 _OUTPUT = re.compile(r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL)
+_MADE = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |$))", re.MULTILINE)
+"""Precedes the description of variables that a cell has made."""
 _CELL = re.compile(r'cell="(\d+)"')
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning))(?:: (.*))?$", re.MULTILINE)
 
@@ -78,5 +80,5 @@ def _failure(code: str, output: str) -> FailedCell | None:
 
 
 def read_results(text: str) -> list[tuple[str, bool]]:
-    """Return the outputs in a message, and whether their cells failed."""
-    return [(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]
+    """Return the outputs in a message, without what is told of variables after them, and whether their cells failed."""
+    return [(_MADE.split(output.strip("\n"), maxsplit=1)[0], 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]

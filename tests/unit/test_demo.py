@@ -165,6 +165,8 @@ def test_it_judges_and_tells_results() -> None:
     assert judged["is_complete"] is False
     ended = f'<assistant-repl-out cell="4" status="ok">mean of prices is 19</assistant-repl-out>\n\n{CLOSING}'
     assert answer([*question("mean of prices"), AIMessage("x"), HumanMessage(ended)]) == "The result: mean of prices is 19."
+    made = ended.replace("</assistant-repl-out>", "\n\nmean_price: float = 19.0</assistant-repl-out>")
+    assert answer([*question("mean of prices"), AIMessage("x"), HumanMessage(made)]) == "The result: mean of prices is 19."
 
 
 @given(st.lists(st.text(), max_size=4), st.booleans())
