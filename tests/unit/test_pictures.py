@@ -122,7 +122,7 @@ def test_a_picture_has_one_name() -> None:
         ("openai:gpt-3.5-turbo", None),
         ("openai:our-own", None),
         ("ollama:llava", None),
-        ("claude", False),
+        ("claude", True),
         ("demo", False),
     ],
 )
