@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.panes.namespace.variable_rows import with_separators
+from mahtab_tui.tui.rows.row import with_separators
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Change, NotRestored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -18,6 +19,13 @@ LIMIT = 400
 
 WIDEST = 10_000
 """Maximum characters of a line; of longer ones the two ends are drawn."""
+
+_SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
+
+
+def with_separators(summary: str) -> str:
+    """Separate the thousands of a shape, as in ``10,000 × 5``."""
+    return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 def shorten_line(line: str) -> str:

@@ -16,10 +16,10 @@ _LINES = 200
 """Lines above the cursor that are read."""
 _LONGEST = 500
 """Characters of a line that is read."""
-_ASSIGNED = re.compile(r"\s*(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
-_OPENED = re.compile(r"\s*(?:async\s+)?with\s+(\S.*)\s+as\s+(\w+)\s*:\s*")
-_EACH = re.compile(r"\s*(?:async\s+)?for\s+(\w+)\s+in\s+(\S.*):\s*")
-_IMPORTED = re.compile(r"\s*import\s+([\w.]+)(?:\s+as\s+(\w+))?\s*")
+_ASSIGNED = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
+_OPENED = re.compile(r"(?:async\s+)?with\b(.*)\bas\s+(\w+)\s*:")
+_EACH = re.compile(r"(?:async\s+)?for\s+(\w+)\s+in\b(.*):")
+_IMPORTED = re.compile(r"import\s+([\w.]+)(?:\s+as\s+(\w+))?")
 
 
 class Names(NamedTuple):
@@ -37,7 +37,7 @@ def names_at(namespace: dict[str, Any], before: str) -> Names:
     for line in before.rsplit("\n", _LINES + 1)[-_LINES - 1 : -1]:
         if len(line) > _LONGEST:
             continue
-        for name, value in _bound(line, names):
+        for name, value in _bound(line.strip(), names):
             if value is not MISSING:
                 found[name] = value
                 names.modules.pop(name, None)
@@ -57,9 +57,9 @@ def _bound(line: str, names: Names) -> Iterator[tuple[str, Any]]:
         for place, target in enumerate(targets):
             yield target, resolve(f"({assigned[2]})[{place}]" if len(targets) > 1 else assigned[2], names.values)
     elif opened := _OPENED.fullmatch(line):
-        yield opened[2], resolve(f"{opened[1]}.__enter__()", names.values)
+        yield opened[2], resolve(f"{opened[1].strip()}.__enter__()", names.values)
     elif each := _EACH.fullmatch(line):
-        whole = resolve(each[2], names.values)
+        whole = resolve(each[2].strip(), names.values)
         if type(whole) in (list, tuple):
             yield each[1], Instance(type(whole[0])) if whole else MISSING
         elif type(whole) is Instance and whole.items:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.tui.rows.row import with_separators
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Change, Namespace, Record
-
-
-_SIZE = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
-
-
-def with_separators(summary: str) -> str:
-    """Separate the thousands of a shape, as in ``10,000 × 5``."""
-    return _SIZE.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 class Preview(NamedTuple):
