@@ -69,8 +69,10 @@ def test_a_process_that_waited_and_died_is_replaced(install_claude: InstallClaud
 def test_nothing_is_started_while_an_answer_is_given(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
     fake = install_claude("answers", answers=["one"])
     llm = claude_model()
-    for _ in llm.stream(HELLO):
-        llm.prepare("Be short.")
+    answer = llm.stream(HELLO)
+    next(answer)
+    llm.prepare("Be short.")
+    assert list(answer)
     assert len(fake.starts) == 1
 
 
