@@ -44,6 +44,14 @@ NUMBERS = itertools.count()
 
 
 @pytest.fixture(autouse=True)
+def close_figures() -> Iterator[None]:
+    """Cells that run in this process leave no open figures to the next test, whose first cell would show them."""
+    yield
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
+        pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home folder; the environment says nothing of the person's own set-up. Kernels that wait there are ended with the test."""
     # By a number of our own: pytest looks for the next one among all folders of the run, at each test.

@@ -145,23 +145,25 @@ def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(o
     }
 
 
-def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept(odd: Looking) -> None:
-    odd.run("import threading, weakref")
-    odd.run(
-        "class Slow:\n    @property\n    def p(self):\n        begun.set(); closed.wait(1.5); made.add(found := Slow()); return found\nslow = Slow()"
-    )
+def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None:
+    """In a kernel of its own: among the large variables of the others each cell may take longer than the property is waited for."""
+    with looking() as own:
+        own.run("import threading, weakref")
+        own.run(
+            "class Slow:\n    @property\n    def p(self):\n        begun.set(); closed.wait(1.5); made.add(found := Slow()); return found\nslow = Slow()"
+        )
 
-    def was_late() -> bool:
-        """Close the screen while the property runs; returns whether its value came afterwards, as it does unless the machine is busy."""
-        odd.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
-        look = Look(odd.cells.kernel)
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(look.evaluate, named("slow"), "p")
-            odd.run("begun.wait(30)")
-            look.close()
-            odd.run("closed.set()")
-            error = asked.exception()
-        return isinstance(error, KernelError) and "Nobody waits for this answer" in str(error)
+        def was_late() -> bool:
+            """Close the screen while the property runs; returns whether its value came afterwards, as it does unless the machine is busy."""
+            own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
+            look = Look(own.cells.kernel)
+            with ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(look.evaluate, named("slow"), "p")
+                own.run("begun.wait(30)")
+                look.close()
+                own.run("closed.set()")
+                error = asked.exception()
+            return isinstance(error, KernelError) and "Nobody waits for this answer" in str(error)
 
-    wait_for(was_late)
-    assert odd.cells.run("print(len(made))").output == "0\n"
+        wait_for(was_late)
+        assert own.cells.run("print(len(made))").output == "0\n"
