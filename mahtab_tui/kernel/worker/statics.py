@@ -48,7 +48,10 @@ _DICTS = Classes(dict, types.MappingProxyType)
 
 def descends(cls: type, base: object) -> bool:
     """Tell whether a class is another class or a subclass of it."""
-    return any(one is base for one in mro_of(cls))
+    for one in mro_of(cls):  # noqa: SIM110 - three times as fast as `any`, and called hundreds of times for each cell
+        if one is base:
+            return True
+    return False
 
 
 def module_of(cls: type) -> str:
@@ -67,7 +70,7 @@ def is_class(value: object) -> bool:
 
 def is_module(value: object) -> bool:
     """Tell whether it is a module."""
-    return descends(type(value), types.ModuleType)
+    return type(value) is types.ModuleType or descends(type(value), types.ModuleType)
 
 
 def own_dict(value: object) -> dict[Any, Any]:

@@ -71,7 +71,7 @@ class _OwnLoader(importlib.machinery.SourceFileLoader):
 
 
 class _BoundSys(ModuleType):
-    """`sys` with its functions as they were; everything else is as it is now."""
+    """`sys` with its functions and its table of modules as they were; everything else is as it is now."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(sys, name)
@@ -93,7 +93,7 @@ def bind_library() -> None:
         if name == "sys":
             bound: ModuleType = _BoundSys(name)
             functions = {key: value for key, value in vars(module).items() if type(value) is BuiltinFunctionType}
-            vars(bound).update({key: value for key, value in functions.items() if not key.endswith("hook")})
+            vars(bound).update({key: value for key, value in functions.items() if not key.endswith("hook")}, modules=sys.modules)
         else:
             bound = ModuleType(name)
             vars(bound).update(vars(module))

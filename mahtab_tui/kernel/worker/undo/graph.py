@@ -32,8 +32,6 @@ class Node(NamedTuple):
     block: Block | None
     known: bool
     """Whether all of its state counts in these numbers."""
-    whole: bool = True
-    """Whether all objects that it holds are children."""
 
 
 class Limits(NamedTuple):
@@ -62,6 +60,8 @@ class Graph:
         self.nodes: dict[int, Node] = {}
         self._weak: list[int] = []
         """The addresses of weak references."""
+        self._ending: list[int] = []
+        """The addresses of objects of which it is not known that nothing happens when they end."""
 
     def add(self, roots: Iterable[Any], until: float = float("inf"), limits: Limits | None = None) -> bool:
         """Walk through everything that can be reached, the nearest first; return False if the time (by the clock) or the limit of work did not suffice."""
@@ -91,16 +91,9 @@ class Graph:
 
     def ending(self) -> set[int]:
         """Return the addresses of objects that must not be kept alive: something happens when they end, or when what they hold does."""
-        nodes, kind, count = self.nodes, self.kinds.kind, weakref.getweakrefcount
-        ends = [
-            address
-            for address, node in nodes.items()
-            if (found := kind(node.value)).ends
-            or not node.whole
-            or (found.referable and count(node.value))
-            or any(child not in nodes for child in node.children)
-        ]
-        return ancestors(ends, self.holders()) if ends else set()
+        holders = self.holders()
+        unseen = [child for child in holders if child not in self.nodes]
+        return ancestors([*self._ending, *unseen], holders)
 
     def to_keep(self) -> list[Any]:
         """Return the objects. Weak references come last, because a list drops its last items first (see `forget_weak_references`)."""
@@ -123,7 +116,8 @@ class Graph:
         children: list[int] = []
         fixed = loose = 0
         block = None
-        known, whole = kind.known, True
+        known = kind.known
+        ends = kind.ends or (kind.referable and weakref.getweakrefcount(value) > 0)
         try:
             for part in self.kinds.parts(value) if kind is EACH else kind.parts:
                 if not self._states and part.costly:
@@ -131,7 +125,7 @@ class Graph:
                 if part.size is not None:
                     size = part.size(value)
                     if size > most:
-                        known = whole = False
+                        known, ends = False, True
                         continue
                     self._work += size // VALUES
                 held = part.read(value)
@@ -152,12 +146,15 @@ class Graph:
             if kind.has_memory:
                 block = block_of(value)
         except Exception:  # `UncomparableError`, or a library's object in a state that nobody foresaw: only which object it is counts
-            return Node(value, 0, 0, (), None, known=False, whole=False)
+            self._ending.append(address_of(value))
+            return Node(value, 0, 0, (), None, known=False)
         if kind.is_own:
             pending.append(type(value))
         if kind.is_weak:
             self._weak.append(address_of(value))
-        return Node(value, fixed, loose, tuple(children), block, known, whole)
+        if ends:
+            self._ending.append(address_of(value))
+        return Node(value, fixed, loose, tuple(children), block, known)
 
 
 def _encoded(part: Part, values: Values, types: set[int]) -> bytes:

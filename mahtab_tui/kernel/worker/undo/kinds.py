@@ -156,6 +156,7 @@ class Kinds:
         self._fixed = FixedKinds()
         reduced = [(loaded(module, name), REDUCED) for module, name in _REDUCED]
         self._readers = [*self._special, *CONTAINERS, *(row for row in reduced if row[0] is not MISSING)]
+        self._function = self._parts_of(types.FunctionType)[0]
         self._known: dict[int, Kind] = {}
         self._classes: dict[int, weakref.ref[type]] = {}
         """Forget what is known of a class when it ends: another one could get its address."""
@@ -195,7 +196,7 @@ class Kinds:
         kind = self.kind(value)
         if kind is not EACH:
             return kind.parts
-        return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._parts_of(types.FunctionType)[0]
+        return (_MODULE,) if type(value) is types.ModuleType else (CLASS,) if is_class(value) else self._function
 
     def is_own(self, value: Any) -> bool:
         """Whether a class, a module or a function is the user's; a function that has variables of others inside counts, too."""

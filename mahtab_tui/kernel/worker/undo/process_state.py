@@ -6,6 +6,7 @@ loaded, what libraries remember in their own variables.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import resource
@@ -206,21 +207,26 @@ class ProcessState:
 
     def __init__(self) -> None:
         self._values = [_read(setting) for setting in _SETTINGS]
-        self._modules = len(_libraries())
+        self._libraries = _count_libraries(len(sys.modules))
 
     def different(self) -> list[tuple[Setting, Any, Any]]:
         """Return each setting that differs now, its value then, and its value now."""
         found = zip(_SETTINGS, self._values, map(_read, _SETTINGS))
         different = [(setting, then, now) for setting, then, now in found if then is not MISSING and now is not MISSING and not _equal(then, now)]
-        if len(_libraries()) != self._modules:  # libraries that were loaded have set some, and will not do so again
+        if _count_libraries(len(sys.modules)) != self._libraries:  # libraries that were loaded have set some, and will not do so again
             different = [each for each in different if each[0].label != "warnings.filters"]
         return different
 
 
-def _libraries() -> set[str]:
-    """Return the loaded packages that do not belong to the standard library."""
+@functools.lru_cache(maxsize=1)
+def _count_libraries(modules: int) -> int:
+    """Count the loaded packages that do not belong to the standard library.
+
+    modules: the number of all modules. While it is the same, none of their names is read: after
+    a fork, Linux copies each page that is touched, and the names lie on hundreds of pages.
+    """
     standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
-    return {name.partition(".")[0] for name in list(sys.modules)} - standard
+    return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
 
 
 def _read(setting: Setting) -> Any:

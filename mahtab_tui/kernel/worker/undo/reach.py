@@ -40,6 +40,8 @@ class Library(NamedTuple):
     holder: Any
     label: str
     values: dict[str, Any]
+    addresses: list[int]
+    """The addresses of all names and objects."""
 
     def changed(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any]]:
         """Yield the attributes that were replaced since, and their earlier values (`MISSING` if there was none).
@@ -52,6 +54,11 @@ class Library(NamedTuple):
             same = address_of(value) == then.address and not then.ended if type(then) is Ending else value is then
             if not same and not is_module(then) and not is_module(value) and type(name) is str and _counts(self.label, name, mentioned):
                 yield name, then
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an object of it is known to have ended; another one may have its address."""
+        return any(type(value) is Ending and value.ended for value in self.values.values())
 
     def put(self, name: str, value: Any) -> None:
         """Set an attribute; `MISSING` deletes it."""
@@ -77,8 +84,16 @@ _CHANGEABLE = 1 << 9
 """The flag of classes whose attributes can be set."""
 
 
-def libraries(mentioned: Iterable[str], namespace: dict[str, Any], is_own: Callable[[Any], bool]) -> list[Library]:
-    """Return the modules and classes of libraries that code mentions, as they are."""
+def libraries(
+    mentioned: Iterable[str],
+    namespace: dict[str, Any],
+    is_own: Callable[[Any], bool],
+    earlier: Iterable[Library],
+) -> list[Library]:
+    """Return the modules and classes of libraries that code mentions, as they are.
+
+    earlier: those of the step before.
+    """
     names = tuple(mentioned)
     pending = [*(sys.modules.get(name) for name in _ALWAYS), *(namespace.get(name) for name in names)]
     found: dict[int, Any] = {}
@@ -94,16 +109,23 @@ def libraries(mentioned: Iterable[str], namespace: dict[str, Any], is_own: Calla
             found[address_of(value)] = value
         elif _FLAGS(value) & _CHANGEABLE:
             found[address_of(value)] = value
-    return [snapshot(value) for value in found.values()]
+    known = {address_of(library.holder): library for library in earlier}
+    return [snapshot(value, known.get(address)) for address, value in found.items()]
 
 
-def snapshot(holder: Any) -> Library:
-    """Return a module or class as it is; objects that may have to end are not kept alive by this."""
+def snapshot(holder: Any, earlier: Library | None = None) -> Library:
+    """Return a module or class as it is; objects that may have to end are not kept alive by this.
+
+    earlier: is returned if nothing has changed, so that steps share it.
+    """
     values = _attributes(holder)
+    addresses = [*map(address_of, values), *map(address_of, values.values())]
+    if earlier is not None and addresses == earlier.addresses and not earlier.has_ended:
+        return earlier
     if not _STAYING.issuperset(map(address_of, map(type, values.values()))):
         values = {name: value if _stays(value) else Ending(value) for name, value in values.items()}
     label = f"{module_of(holder)}.{name_of(holder)}" if is_class(holder) else str(own_dict(holder).get("__name__"))
-    return Library(holder, label, values)
+    return Library(holder, label, values, addresses)
 
 
 def _stays(value: Any) -> bool:

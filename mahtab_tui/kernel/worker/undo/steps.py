@@ -78,7 +78,9 @@ class UndoHistory:
             return None
         step = self._steps[-1]
         try:
-            self._keep(step, mentioned, libraries(mentioned, self._namespace, self._kinds.get().is_own))
+            earlier = next((each.libraries for each in self._steps[-2::-1] if each.libraries), [])
+            found = libraries(mentioned, self._namespace, self._kinds.get().is_own, earlier)
+            self._keep(step, mentioned, found)
         except BaseException as error:  # code of an unforeseen object ran and failed; the cell runs anyway
             step.failure = f"looking at the variables before cell {step.cell} failed ({describe_safely(error).text.strip().splitlines()[-1]})"
         return step
