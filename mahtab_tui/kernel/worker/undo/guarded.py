@@ -10,7 +10,7 @@ import sys
 import types
 from typing import Any, Callable, NamedTuple
 
-from ..statics import MISSING, address_of, class_dict, descends, module_of, mro_of, own_dict
+from ..statics import MISSING, address_of, class_dict, descends, module_of, mro_of, name_of, own_dict
 from .part import ATOMS, Part, UncomparableError, Values
 
 
@@ -141,21 +141,20 @@ _LIBRARIES = frozenset(module.partition(".")[0] for kind in _GUARDED for module 
 _IN_MEMORY = frozenset(("StringIO", "BytesIO"))
 """Classes of `io` that are no files."""
 _FILES = frozenset("TextIOWrapper BufferedReader BufferedWriter BufferedRandom FileIO".split())
-_name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
 def is_file(cls: type) -> bool:
     """Return whether the position of such an object is noted (see `beside`)."""
-    return any(_name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
+    return any(name_of(base) in _FILES and module_of(base) == "_io" for base in mro_of(cls))
 
 
 def guarded(cls: type) -> GuardedKind | None:
     """Return the kind of a class that an undo leaves alone, judged by its bases; None for others."""
     bases = mro_of(cls)[:-1]
-    if descends(cls, BaseException) or any(_name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
+    if descends(cls, BaseException) or any(name_of(base) in _IN_MEMORY and module_of(base) == "_io" for base in bases):
         return None
     for base in bases:
-        module, name = module_of(base), _name_of(base)
+        module, name = module_of(base), name_of(base)
         for kind in _GUARDED:
             if (not kind.names or name in kind.names) and any(module == each or module.startswith(each + ".") for each in kind.modules):
                 return kind

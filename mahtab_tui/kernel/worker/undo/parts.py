@@ -98,13 +98,18 @@ def _put_bytes(data: Any, values: Values) -> Apply:
     return lambda: bytearray.__setitem__(data, slice(None), values[0])
 
 
-@later
-def _put_slots(value: Any, values: Values) -> None:
-    for slot, wanted in zip(slot_descriptors(type(value)), values):
-        if wanted is not MISSING:
-            slot.__set__(value, wanted)
-        elif _get(slot, value) is not MISSING:
-            slot.__delete__(value)
+def _of_descriptors(name: str, find: Callable[[type], list[Any]]) -> Part:
+    """Make the part whose values are read by descriptors. find: returns those of a class."""
+
+    @later
+    def put(value: Any, values: Values) -> None:
+        for slot, wanted in zip(find(type(value)), values):
+            if wanted is MISSING and _get(slot, value) is not MISSING:
+                slot.__delete__(value)
+            elif _get(slot, value) is not wanted:
+                slot.__set__(value, wanted)
+
+    return Part(name, lambda value: [_get(slot, value) for slot in find(type(value))], put)
 
 
 _FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__", "__module__")
@@ -164,13 +169,6 @@ def _exception_slots(cls: type) -> list[Any]:
     return [slot for name, slot in named if name not in ("__dict__", "characters_written")]
 
 
-@later
-def _put_exception(error: Any, values: Values) -> None:
-    for slot, wanted in zip(_exception_slots(type(error)), values):
-        if wanted is not MISSING and _get(slot, error) is not wanted:
-            slot.__set__(error, wanted)
-
-
 def _iterator_reader(cls: Any) -> Callable[[Any], Values]:
     """Read where an iterator is: what it goes through, and how far it got."""
 
@@ -200,7 +198,7 @@ _ITERATORS: tuple[Any, ...] = (type(reversed([])), reversed, enumerate, zip, map
 
 ATTRIBUTES = Part("attributes", lambda value: _items(own_dict(value)), lambda value, values: _put_dict(own_dict(value), values))
 OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
-SLOTS = Part("slots", lambda value: [_get(slot, value) for slot in slot_descriptors(type(value))], _put_slots)
+SLOTS = _of_descriptors("slots", slot_descriptors)
 CLASS = Part("class", _class, _put_class)
 
 
@@ -230,7 +228,7 @@ CONTAINERS: tuple[tuple[type, Part], ...] = (
     (memoryview, Part("view", lambda value: [value.obj], None)),
     (types.MappingProxyType, Part("proxy", gc.get_referents, None)),
     (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
-    (BaseException, Part("exception", lambda error: [_get(slot, error) for slot in _exception_slots(type(error))], _put_exception)),
+    (BaseException, _of_descriptors("exception", _exception_slots)),
     *(_iterator(cls) for cls in dict.fromkeys(type(iter(empty)) for empty in _EMPTY)),
     *map(_iterator, _ITERATORS),
     _exact(int, int.__pos__),

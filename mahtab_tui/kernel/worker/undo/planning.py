@@ -14,7 +14,7 @@ from .kinds import Kinds
 from .memory import UnreadableMemoryError, WrittenMemory
 from .outside import NotRestored
 from .part import Apply
-from .reach import Library, snapshot
+from .reach import Library
 from .restoring import Plan, compared
 from .step import Step, touched_names
 
@@ -86,8 +86,7 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
     labels, stays = [], []
     mentioned = frozenset(touched_names(later))
     for library in first.values():
-        now = snapshot(library.holder).values
-        for name, then in library.changed(mentioned):
+        for name, then, now in library.changed(mentioned):
             label = f"{library.label}.{name}"
             value = then.value(None) if type(then) is Ending else then
             if label in plan.inside:
@@ -96,8 +95,7 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
                 stays.append(NotRestored(label, "it has ended, and does not come back"))
                 continue
             labels.append(label)
-            here = now.get(name, MISSING)
-            steps.append((partial(library.put, name, value), partial(library.put, name, here.value(None) if type(here) is Ending else here)))
+            steps.append((partial(library.put, name, value), partial(library.put, name, now)))
     return plan._replace(beside=[*plan.beside, *steps], inside=[*plan.inside, *labels], not_restored=plan.not_restored + stays)
 
 

@@ -43,8 +43,8 @@ class Library(NamedTuple):
     addresses: list[int]
     """The addresses of all names and objects."""
 
-    def changed(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any]]:
-        """Yield the attributes that were replaced since, and their earlier values (`MISSING` if there was none).
+    def changed(self, mentioned: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the attributes that were replaced since, and their values then and now (`MISSING` if there is none).
 
         mentioned: names in the code that ran; others count only if they are public, because libraries note things in private ones.
         """
@@ -53,7 +53,7 @@ class Library(NamedTuple):
             then, value = self.values.get(name, MISSING), now.get(name, MISSING)
             same = address_of(value) == then.address and not then.ended if type(then) is Ending else value is then
             if not same and not is_module(then) and not is_module(value) and type(name) is str and _counts(self.label, name, mentioned):
-                yield name, then
+                yield name, then, value
 
     @property
     def has_ended(self) -> bool:

@@ -233,12 +233,16 @@ def _put_array_of_module(value: Any, values: Values) -> None:
     value.frombytes(values[1])
 
 
+_with_state = prepared(lambda values: late_import("pickle").loads(values[0]))
+"""Decorates a function that puts a pickled state back."""
+
+
 def _state_of_generator(value: Any) -> Values:
     state = value.bit_generator.state if hasattr(value, "bit_generator") else value.get_state(legacy=False)
     return [_pickle_of(state)]
 
 
-@prepared(lambda values: late_import("pickle").loads(values[0]))
+@_with_state
 def _put_state_of_generator(value: Any, state: Any) -> None:
     if hasattr(value, "bit_generator"):
         value.bit_generator.state = state
@@ -246,7 +250,7 @@ def _put_state_of_generator(value: Any, state: Any) -> None:
         value.set_state(state)
 
 
-@prepared(lambda values: late_import("pickle").loads(values[0]))
+@_with_state
 def _put_state_of_bits(value: Any, state: Any) -> None:
     value.state = state
 
@@ -255,7 +259,7 @@ def _element(value: Any) -> Values:
     return [value.tag, value.text, value.tail, value.attrib, *value]
 
 
-@prepared(lambda values: late_import("pickle").loads(values[0]))
+@_with_state
 def _put_random(value: Any, state: Any) -> None:
     loaded("random", "Random").setstate(value, state)
 
