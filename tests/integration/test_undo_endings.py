@@ -15,6 +15,13 @@ from tests.integration.undoing import undone
         ("f = open('out.txt', 'w'); n = f.write('hello')", "f = 5", "open('out.txt').read()", "'hello'\n"),
         ("ended = []\nclass D:\n    def __del__(self): ended.append(1)\nbox = [D()]", "del box", "ended", "[1]\n"),
         ("import weakref\nclass P: pass\np = P(); r = weakref.ref(p)", "del p", "r() is None", "True\n"),
+        (
+            "ended = []\nclass D:\n    def __del__(self): ended.append(1)\n"
+            "deep = [[[i] for i in range(100)] for _ in range(50)]; deep[-1][-1].append(D())",
+            "del deep",
+            "ended",
+            "[1]\n",
+        ),
         ("import tempfile, os; t = tempfile.NamedTemporaryFile(); name = t.name", "del t", "os.path.exists(name)", "False\n"),
         ("import socket; s = socket.create_server(('127.0.0.1', 0)); p = s.getsockname()", "del s", "socket.create_server(p).close()", ""),
     ],
@@ -23,6 +30,16 @@ def test_what_is_deleted_ends(cells: Cells, setup: str, change: str, look: str, 
     cells.text(setup)
     cells.text(change)
     assert cells.text(look) == expected
+
+
+def test_each_step_knows_what_a_library_had_before_it(cells: Cells) -> None:
+    cells.text("import textwrap\nclass P: pass\ntextwrap.one, textwrap.other = 1, P()")
+    cells.text("textwrap.one; seen = []")
+    cells.text("textwrap.one = 2")
+    cells.text("del textwrap.other; textwrap.other = P(); p = textwrap.other")  # it may have the address of the other P
+    done = undone(cells, "seen.append(textwrap.other is p)", "textwrap.one = 3; textwrap.other = 4")
+    assert done.exact
+    assert cells.text("textwrap.one, textwrap.other is p") == "(2, True)\n"
 
 
 def test_a_file_that_has_ended_is_named_and_an_object_comes_back(cells: Cells) -> None:

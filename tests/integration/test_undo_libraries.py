@@ -131,7 +131,8 @@ def test_a_figure(cells: Cells) -> None:
 
 def test_open_figures_and_settings_of_matplotlib(cells: Cells) -> None:
     pytest.importorskip("matplotlib")
-    setup = "import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all')"
+    # Leftovers of earlier drawings are collected first: figures have weak references to them.
+    setup = "import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect()"
     as_before(
         cells, setup, "plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1])", "plt.get_fignums(), plt.rcParams['lines.linewidth']"
     )
