@@ -28,6 +28,7 @@ import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
@@ -35,6 +36,7 @@ from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode, after_execute, after_generate, should_continue, should_execute
 from mahtab_tui.agent.state import AgentState
+from mahtab_tui.bus.records.chat import AnswerFigure
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -64,7 +66,9 @@ def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode, *, out
     graph.add_edge("instruct", "generate")
     graph.add_conditional_edges("reflect", after_check, {"generate": "generate", "close": "close", "end": END})
     graph.add_edge("close", END)
-    return graph.compile(checkpointer=InMemorySaver())
+    # The only type of ours in the state; one that is not named here will not be read back by later versions.
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[(AnswerFigure.__module__, AnswerFigure.__name__)])
+    return graph.compile(checkpointer=InMemorySaver(serde=serde))
 
 
 def create_repl_graph(

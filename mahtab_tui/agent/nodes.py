@@ -378,12 +378,11 @@ def normalized(code: str) -> str:
 def _figures(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> tuple[AnswerFigure, ...]:
     """Look up the figures of an answer in outputs, attachments and what the model was told of variables, without their first rows.
 
-    An answer with code has none: its output comes later.
+    The answer's own code is a source, because words before it may repeat its numbers: "The first 5 rows". Its output comes later.
     """
     parsed = parse_response(answer)
-    if parsed.code_blocks:
-        return ()
     sources = [FigureSource(result["cell"], result.get("variables", "")) for result in state["execution_results"]]
+    sources += [FigureSource(None, block) for block in parsed.code_blocks]
     for text in (str(message.text) for message in messages if message.type != "ai"):
         for record in _SOURCES.finditer(text):
             tag, _, content = record[0].partition(">")
@@ -391,7 +390,7 @@ def _figures(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> 
             sources.append(FigureSource(int(cell[1]) if cell else None, content))
         variables = text.rpartition(f"{prompts.VARIABLES}\n")[2].rpartition(f"\n{prompts.QUESTION} ")[0]
         sources.append(FigureSource(None, _NO_RESULTS.sub("", variables)))
-    code = "\n".join(result["code"] for result in state["execution_results"])
+    code = "\n".join([*(result["code"] for result in state["execution_results"]), *parsed.code_blocks])
     return figures_of(find_figures(parsed.spoken, sources, state["original_prompt"], code=code))
 
 

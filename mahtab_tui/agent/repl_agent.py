@@ -231,7 +231,7 @@ class ReplAgent:
             raise ModelError(state["failure"])
         words = parse_response(state["current_response"], ended=state["ended"]).chat
         outputs = [result["output"] for result in state["execution_results"] if result["output"].strip()]
-        ends_with_code = state["execution_results"] and not state["figures"] and parse_response(state["current_response"]).code_blocks
+        ends_with_code = state["execution_results"] and parse_response(state["current_response"]).code_blocks
         return outputs[-1].strip() if outputs and ends_with_code and not state["stopped"] else words
 
     def context_sizes(self, variables: Sequence[Variable]) -> tuple[int, dict[str, int]]:

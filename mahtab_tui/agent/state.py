@@ -80,7 +80,7 @@ class AgentState(TypedDict):
     sent_back: bool
     """Whether the model was asked to compute what it had stated."""
     figures: tuple[AnswerFigure, ...]
-    """The figures of the last answer, if it ends the question."""
+    """The figures in the words of the last answer."""
     tool_calls: list[ToolCall]
     """The tool calls of the last answer."""
     tool_count: int

@@ -214,3 +214,11 @@ def test_a_figure_in_an_answer_about_no_data_is_marked_and_not_asked_for(desk: D
     agent.ask_sync("Since when is there Python 3?")
     assert len(desk.of(tags.USAGE)) == 1
     assert "2008" in uncomputed(desk)
+
+
+def test_figures_in_words_before_code_are_marked_unless_its_code_has_them(desk: Desk) -> None:
+    desk.namespace["cars"] = ["a", "b", "c"]
+    answer = words("There are 57, of which 2 come first:\n```python\nprint(cars[:2])\n```")
+    ReplAgent(desk.host, desk.replay(answer, words("a and b."))).ask_sync("Which cars come first?")
+    figures = desk.of(tags.ASSISTANT_CHAT)[0].attrs["figures"]
+    assert [(figure["text"], figure["found"]) for figure in figures] == [("57", False), ("2", True)]
