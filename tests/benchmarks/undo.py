@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import Restoration
+from mahtab_tui.kernel.values import Lock
 from tests.benchmarks import undo_peers
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median, timed
@@ -32,11 +33,11 @@ class Numbered:
         self._numbers = itertools.count(1)
         self.last = 0
 
-    def run(self, code: str) -> None:
+    def run(self, code: str, lock: Lock | None = None) -> None:
         """Run one cell, which must end well."""
         self.last = next(self._numbers)
-        result = self.kernel.execute(code, cell=self.last, on_output=lambda kind, text: None)
-        assert result.status == "ok", result.output
+        result = self.kernel.execute(code, cell=self.last, on_output=lambda kind, text: None, lock=lock)
+        assert result.status == "ok" and not result.needs, result.needs or result.output
 
     def undo(self) -> Restoration:
         """Undo the last cell."""
@@ -44,7 +45,7 @@ class Numbered:
 
 
 def rows() -> Iterator[Row]:
-    """Cells without undo and with it, in an empty namespace and with a gigabyte; undo of a frame of 100 MB."""
+    """Cells without undo, with it and in a locked fork, in an empty namespace and with a gigabyte; undo of a frame of 100 MB."""
     without, with_undo = Numbered(0), Numbered(20)
     try:
         for code, times, reach in (("1+1", 500, "<= 1.3 x without"), ("x = [1]", 100, "")):
@@ -56,6 +57,8 @@ def rows() -> Iterator[Row]:
             each.run(_GIGABYTE)
         off, on = _alternately(lambda: without.run("len(df)"), lambda: with_undo.run("len(df)"), 30)
         yield Row("len(df) there and back, 1 GB of arrays and a frame", on, "ms", "<= 20 ms more", off, "undo_steps = 0")
+        live, locked = _alternately(lambda: with_undo.run("df.describe()"), lambda: with_undo.run("df.describe()", "keep"), 10)
+        yield Row("df.describe() in a locked fork, 1 GB of arrays and a frame", locked, "ms", "<= 60 ms more", live, "in the kernel")
         for what, code in _CHANGES.items():
             previews, undos, redos = [], [], []
             for _ in range(5):
