@@ -46,10 +46,10 @@ def named(name: str) -> Path:
 
 
 @contextmanager
-def looking() -> Iterator[Looking]:
+def looking(undo_steps: int = 20) -> Iterator[Looking]:
     """A kernel of its own, closed at the end."""
     host = RecordingHost()
-    kernel = ProcessKernel()
+    kernel = ProcessKernel(undo_steps=undo_steps)
     kernel.start(host)
     try:
         yield Looking(Cells(kernel, host))

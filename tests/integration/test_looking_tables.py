@@ -269,6 +269,15 @@ def test_the_value_of_a_displayed_table_opens_without_a_name_until_many_newer_on
         frame.look.open((["shown", shown[0].value],))
 
 
+def test_a_large_displayed_table_opens_only_while_something_else_holds_it() -> None:
+    with looking(undo_steps=0) as frame:
+        large = frame.cells.run("import numpy as np, pandas as pd\nbig = pd.DataFrame(np.zeros((1_300_000, 10)))\ndisplay(big)").displays[0]
+        assert frame.look.open((["shown", large.value],)).expression == "big"
+        frame.run("del big")
+        with pytest.raises(KernelError, match="no longer kept; run the cell again"):
+            frame.look.open((["shown", large.value],))
+
+
 def test_a_wide_table_is_sent_with_all_its_columns_unless_the_user_has_set_how_many(frame: Looking) -> None:
     wide = "pd.DataFrame([range(60)], columns=[f'c{n}' for n in range(60)])"
     assert ">c30<" in frame.cells.run(wide).displays[0].data

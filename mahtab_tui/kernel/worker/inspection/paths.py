@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..own import as_own
-from ..showing.displays import shown_tables
+from ..showing.displays import shown_table
 from ..statics import MISSING, Classes
 from .arrays import sliced
 from .children import base_of, child_at, stored
@@ -77,9 +77,9 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
         elif kind == "frame":
             found = locals_of(*rest)
         elif kind == "shown":
-            if rest[0] not in shown_tables:
+            found = shown_table(rest[0])
+            if found is None:
                 raise LookError("The value of this table is no longer kept; run the cell again.")
-            found = shown_tables[rest[0]]
             expression = next((name for name, each in dict.items(namespace) if each is found and type(name) is str and _is_name(name)), "")
         elif kind == "held":
             if rest[0] not in held:

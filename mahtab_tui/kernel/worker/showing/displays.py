@@ -6,9 +6,9 @@ import importlib
 import io
 import os
 import sys
-from collections import OrderedDict
+import weakref
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..capture import LimitedOutput, OutputLimitError
 from ..host import Host
@@ -29,8 +29,8 @@ FIGURE_SIDES = (3_000, 1_000)
 MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
 """Supported forms, the best first."""
 
-SHOWN_TABLES = 20
-"""Values of displayed tables that can still be opened; of more, the oldest are released."""
+SHOWN_TABLES, SHOWN_BYTES = 20, 100_000_000
+"""Displayed tables that can still be opened, and the bytes that they may take; of more, the oldest are released."""
 LOOKED_AT = 200
 """The most columns of a table that are sent, instead of the fewer that pandas would choose for a narrow screen."""
 
@@ -48,20 +48,51 @@ class Display(NamedTuple):
     text: str
     """The value as text, for readers without the rich form; ends with a line break."""
     value: str = ""
-    """The key of the value in `shown_tables`, if it is a table."""
+    """The key for `shown_table`, if it is a table."""
 
 
-shown_tables: OrderedDict[str, object] = OrderedDict()
-"""Values of the last displayed tables by random keys, which no other kernel has, so that the screen can open them."""
+class _ShownTable(NamedTuple):
+    """The value of a displayed table."""
+
+    value: Callable[[], Any]
+    """Returns it; None if it has ended."""
+    bytes: int
+    """What it takes only because it was displayed."""
+
+
+_shown_tables: dict[str, _ShownTable] = {}
+"""The last displayed tables by random keys, which no other kernel has, so that the screen can open them."""
+
+
+def shown_table(key: str) -> object:
+    """Return the value of a displayed table; None if it was released."""
+    return _shown_tables[key].value() if key in _shown_tables else None
 
 
 def _remember(value: object) -> str:
-    """Keep a table that is displayed until many newer ones are; return its key."""
+    """Make a displayed table available to the screen; return its key. A large one is available only while something else holds it."""
     key = os.urandom(8).hex()
-    shown_tables[key] = value
-    while len(shown_tables) > SHOWN_TABLES:
-        shown_tables.popitem(last=False)
+    size = _bytes_of(value)
+    if size is not None and size <= SHOWN_BYTES:
+        _shown_tables[key] = _ShownTable(lambda: value, size)
+    else:
+        try:
+            _shown_tables[key] = _ShownTable(weakref.ref(value), 0)
+        except TypeError:
+            return ""
+    while len(_shown_tables) > SHOWN_TABLES or sum(table.bytes for table in _shown_tables.values()) > SHOWN_BYTES:
+        del _shown_tables[next(iter(_shown_tables))]
     return key
+
+
+def _bytes_of(value: Any) -> int | None:
+    """Return the size of a table of a known library; None for others."""
+    try:
+        if _is_a(value, "pandas", "DataFrame"):
+            return int(value.memory_usage(deep=False).sum())
+        return int(value.estimated_size()) if _is_a(value, "polars", "DataFrame") else None
+    except Exception:  # raised by the code of a subclass
+        return None
 
 
 def display(*values: object) -> None:
