@@ -37,7 +37,7 @@ class Numbered:
         """Run one cell, which must end well."""
         self.last = next(self._numbers)
         result = self.kernel.execute(code, cell=self.last, on_output=lambda kind, text: None, lock=lock)
-        assert result.status == "ok" and not result.needs, result.needs or result.output
+        assert (result.status, result.needs) == ("ok", ""), result.output
 
     def undo(self) -> Restoration:
         """Undo the last cell."""
