@@ -46,13 +46,33 @@ def end_surplus_kernels() -> None:
             stop(kernel)
 
 
+def facts_about_waiting_kernels() -> dict[str, str]:
+    """Return what each kernel without a screen does, how long it has computed and its memory, by session."""
+    here = {kernel.session: f"{work(kernel)}, {_use(kernel)}" for kernel in waiting_here()}
+    return {noted.session: f"started {begun(noted)} ago on {one_line(noted.station.label)}" for noted in waiting_elsewhere()} | here
+
+
+def stop_waiting_kernel(session: str) -> str:
+    """End the kernel of this machine that waits for a session; return the outcome as a sentence."""
+    kernel = next((kernel for kernel in waiting_here() if kernel.session == session), None)
+    if kernel is None:
+        return f"No kernel of this machine waits for it. To end one elsewhere: mahtab-tui sessions stop {session}"
+    try:
+        return "Its kernel has ended." if stop(kernel) else f"Its kernel (process {kernel.pid}) has not ended yet."
+    except OSError as error:
+        return f"Its kernel cannot be reached: {error.strerror or error}."
+
+
+def _use(kernel: WaitingKernel) -> str:
+    return f"CPU {_age(cpu_seconds(kernel.pid))}, {memory(kernel.pid)}"
+
+
 def sentences_about_waiting_kernels() -> Iterator[str]:
     """Yield a sentence for each kernel without a screen: what it does, where, and how to go on with it or end it."""
     for kernel in waiting_here():
         if kernel.has_run:
             ways = f"Go on: mahtab-tui --resume {kernel.session}. End it: mahtab-tui sessions stop {kernel.session}"
-            use = f"CPU {_age(cpu_seconds(kernel.pid))}, {memory(kernel.pid)}"
-            yield f"A kernel of this machine has no screen: {work(kernel)}{folder(kernel.session)} ({use}). {ways}"
+            yield f"A kernel of this machine has no screen: {work(kernel)}{folder(kernel.session)} ({_use(kernel)}). {ways}"
     for noted in waiting_elsewhere():
         yield (
             f"A kernel on {one_line(noted.station.label)} has no screen{folder(noted.session)}. Go on: mahtab-tui --resume {noted.session}. "
@@ -67,7 +87,7 @@ def work(kernel: WaitingKernel) -> str:
         return f"idle for {age}"
     code = " ".join(_code(kernel).split())
     shown = code if len(code) <= _CODE else f"{code[: _CODE - 1]}…"
-    return f"running cell {kernel.cell} for {age}: {one_line(shown)}"
+    return f"running cell {kernel.cell} for {age}{f': {one_line(shown)}' if shown else ''}"
 
 
 def begun(noted: Noted) -> str:

@@ -28,7 +28,7 @@ from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import HereAndHeld
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.session.waiting import end_surplus_kernels, sentences_about_waiting_kernels
+from mahtab_tui.session.waiting import end_surplus_kernels, facts_about_waiting_kernels, sentences_about_waiting_kernels, stop_waiting_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.namespaces import keep_place
 from tests.integration.far import Road
@@ -298,8 +298,9 @@ def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.Mo
     (sentence,) = sentences_about_waiting_kernels()
     assert re.match(r"A kernel of this machine has no screen: running cell 1 for \d+ s", sentence)
     assert f"End it: mahtab-tui sessions stop {SESSION}" in sentence
-    (kernel,) = waiting_kernels(SESSION)
-    assert stop(kernel)
+    assert re.match(r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", facts_about_waiting_kernels()[SESSION])
+    assert stop_waiting_kernel(SESSION) == "Its kernel has ended."
+    assert stop_waiting_kernel(SESSION).startswith("No kernel of this machine waits for it.")
     idle = Screen()
     idle.run(1, "n = 1")
     (kernel,) = waiting_kernels(SESSION)

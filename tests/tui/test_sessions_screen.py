@@ -261,6 +261,13 @@ async def test_a_copy_begins_with_everything_or_before_the_marked_entry() -> Non
         assert copied[-1].text == "This session is a copy of 3c3c3c3c, before question 1."
 
 
+async def test_f7_stops_only_a_kernel_without_a_screen() -> None:
+    async with ScreensApp().run_test(size=(120, 35)) as pilot:
+        screen, _ = await opened(pilot)
+        await pilot.press("f7")
+        await until(pilot, lambda: text(screen) == "No kernel of this session runs without a screen.")
+
+
 async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, answers = await opened(pilot)

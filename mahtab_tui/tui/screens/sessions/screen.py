@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,8 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.held.waiting import waiting_kernels
 from mahtab_tui.session.exports import export_session
-from mahtab_tui.session.waiting import waiting_elsewhere
+from mahtab_tui.session.waiting import facts_about_waiting_kernels, stop_waiting_kernel
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.branches import fork
@@ -77,8 +76,8 @@ class Answer:
     count: int
     """How many sessions there are to list."""
     open_now: dict[str, Holder] = field(default_factory=dict)
-    waiting: frozenset[str] = frozenset()
-    """The sessions whose kernel waits."""
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """Facts about the kernels without a screen, by session."""
     problem: str = ""
 
 
@@ -104,6 +103,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         ("f2", "rename", "Rename"),
         ("f5", "fork", "Copy"),
         ("f6", "export", "Export"),
+        ("f7", "stop_kernel", "Stop its kernel"),
         ("f8", "delete", "Delete"),
         ("ctrl+t", "scope", "This folder or all"),
         ("enter", "take", "Resume"),  # while the preview has the focus
@@ -134,7 +134,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         self._commands = commands
         self._all = False
         self._answer: Answer | None = None
-        self._waiting: frozenset[str] = frozenset()
+        self._waiting: dict[str, str] = {}
         self._behind = 1
         """How many sessions are not in the index, as far as is known. Only the thread that searches changes it, while it runs."""
         self._early: Callable[[], None] | None = None
@@ -167,8 +167,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         try:
             if self._behind:
                 self._behind = catch_up(self._database, _CATCH_UP)
-                here = [kernel.session for kernel in waiting_kernels() if not kernel.has_host]
-                self._waiting = frozenset([*here, *(noted.session for noted in waiting_elsewhere())])
+                self._waiting = facts_about_waiting_kernels()
             if wanted_words(question.typed):
                 found = find_sessions(self._database, question.typed, question.project, limit=SHOWN)
             else:
@@ -248,7 +247,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self._reader.ask(wanted)
         holder = self._holder(row)
         here = "this session" if session.id == self._present else "" if holder is None else f"open: {holder.sentence_part()}"
-        waits = "its kernel waits" if self._answer is not None and session.id in self._answer.waiting else ""
+        facts = "" if self._answer is None else self._answer.waiting.get(session.id, "")
+        waits = f"its kernel: {facts} (F7 stops it)" if facts else ""
         parts = (here, waits, session.id, session.project, session.model, cost(session), f"{session.records:,} records", size(session))
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
@@ -304,6 +304,16 @@ class SessionsScreen(ListScreen[str | None, Hit]):
 
         question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
         confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "It is deleted."), yes="Delete", no="Keep")
+
+    def action_stop_kernel(self) -> None:
+        """End the session's kernel, which runs without a screen."""
+        if (hit := self._chosen(self.action_stop_kernel)) is None:
+            return
+        if self._answer is None or hit.session.id not in self._answer.waiting:
+            self.listing.say("No kernel of this session runs without a screen.")
+            return
+        work = partial(stop_waiting_kernel, hit.session.id)
+        confirm(self.app, "Stop the kernel of this session, with the cell that it runs?", lambda: self._do(work, ""), yes="Stop", no="Keep")
 
     def action_fork(self) -> None:
         """Copy the session; while the preview has the focus, its beginning before the marked entry."""
