@@ -15,7 +15,7 @@ from mahtab_tui.kernel.launch import Here, Place
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.succession import Succession
 from mahtab_tui.kernel.told import UndoAnswer, checked
-from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
@@ -116,9 +116,7 @@ class ProcessKernel:
         self._processes.kill()
 
     def reset(self) -> None:
-        self._processes.replace(
-            self._processes.executable or self._place.find(self._python), "The kernel was reset.", "A fresh kernel runs: its namespace is empty."
-        )
+        self._processes.replace(self._processes.executable or self._place.find(self._python), RESET, "A fresh kernel runs: its namespace is empty.")
 
     def activate(self, python: str) -> None:
         executable = self._place.find(python)

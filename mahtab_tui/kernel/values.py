@@ -17,6 +17,9 @@ CHANGE_SIGNS: Mapping[str, str] = {"added": "+", "rebound": "~", "changed": "~",
 """How each kind of change is drawn."""
 
 
+RESET = "The kernel was reset."
+"""The detail of a cell's result that a reset ended."""
+
 Lock = Literal["keep", "discard"]
 """A cell runs in a locked fork: what it makes comes back, or stays there."""
 

@@ -10,8 +10,8 @@ from mahtab_tui.bus.told import OVERWRITTEN, told
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
+from mahtab_tui.mcp.connection import Evaluation
 from mahtab_tui.mcp.formatting import AnswerFormat, fenced, short
-from mahtab_tui.mcp.place import Evaluation
 from mahtab_tui.mcp.tools import Arguments, ToolAnswer
 
 OUTPUT = 20_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,12 +19,12 @@ from mahtab_tui.mcp.evaluation import EvalArguments
 from mahtab_tui.mcp.formatting import AnswerFormat
 from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
 from mahtab_tui.mcp.packages import Action, plan, run_command
-from mahtab_tui.mcp.place import Place, Report
-from mahtab_tui.mcp.private import PrivatePlace
-from mahtab_tui.mcp.tools import Arguments, McpTool, McpToolError, ToolAnswer
+from mahtab_tui.mcp.tools import Arguments, McpTool, McpToolError, Report, ToolAnswer
 
 if TYPE_CHECKING:
-    from mahtab_tui.mcp.shared import SharedPlace
+    from mahtab_tui.mcp.connection import SessionConnection
+    from mahtab_tui.mcp.own_session import OwnSession
+    from mahtab_tui.settings.model import Settings
 
 PACKAGE_OUTPUT = 20_000
 """Characters of a package manager's output in an answer."""
@@ -58,7 +59,7 @@ class LogArguments(Arguments):
 
 
 class ModeArguments(Arguments):
-    mode: Literal["private", "shared"] = Field(description="private: your own worker; shared: the session on the user's screen")
+    mode: Literal["private", "shared"] = Field(description="private: your own session; shared: the session on the user's screen")
     session: str | None = Field(None, description="The session's name or process id, if several run")
 
 
@@ -76,15 +77,16 @@ class AttachOptions(NamedTuple):
 class ToolHandlers:
     """Serves the calls of one server's tools. Used on its event loop. A tool's docstring is its description for agents."""
 
-    def __init__(self, python: str | None, cwd: str, format: AnswerFormat, journal: Journal, attach: AttachOptions, secrets: Secrets) -> None:
+    def __init__(self, settings: Settings, cwd: str, format: AnswerFormat, journal: Journal, attach: AttachOptions, secrets: Secrets) -> None:
         self.secrets = secrets
         """Masked in answers."""
         self._format = format
         self._journal = journal
         self._cwd = cwd
         self._attach = attach
-        self._private = PrivatePlace(python, cwd, format.colour, journal, secrets)
-        self._shared: SharedPlace | None = None
+        self._settings = settings
+        self._own: OwnSession | None = None
+        self._shared: SessionConnection | None = None
         self._joining = asyncio.Lock()
         self.agent = "agent"
         """The client's name for itself."""
@@ -103,27 +105,32 @@ class ToolHandlers:
         ]
 
     async def close(self) -> None:
-        await self._private.close()
+        if self._own is not None:
+            await self._own.close()
         if self._shared is not None:
             await self._shared.close()
         self._journal.set_mode("off")
 
-    async def place(self) -> Place:
-        """Return where code now runs. Raises `PlaceError`."""
+    async def session(self) -> SessionConnection:
+        """Return the session in which code now runs. Raises `McpToolError`."""
         if self.mode == "private":
-            return self._private
+            if self._own is None:
+                from mahtab_tui.mcp.own_session import OwnSession
+
+                self._own = OwnSession(self._settings, self._journal)
+            return await self._own.connection(self.agent)
         async with self._joining:
             if self._shared is None:
                 self._shared = await self._join(self._attach.session)
             return self._shared
 
     async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
-        """Run code in your own worker (private, the default) or in the user's live session (shared): the same variables, visible to them, and only
+        """Run code in your own session (private, the default) or in the user's live session (shared): the same variables, visible to them, and only
         after their approval if they want that. There undo, reset, pkg and activate always wait for the user. A time limit counts from the start of
         the execution, not from the queue."""
         if arguments.mode == "private":
             self.mode = "private"
-            return ToolAnswer("Code now runs in your own worker.")
+            return ToolAnswer("Code now runs in your own session.")
         if self._attach.never:
             raise McpToolError("This server was started with --private, so it cannot join a session.")
         session = arguments.session or self._attach.session
@@ -143,35 +150,37 @@ class ToolHandlers:
         −deleted]. Show the user the code readably before you call this."""
         if why := refusal(arguments.code):
             raise McpToolError(f"The code was not run. {why}")
-        place = await self.place()
-        done = await place.evaluate(arguments.code, arguments.timeout_s, report)
+        session = await self.session()
+        done = await session.evaluate(arguments.code, arguments.timeout_s, report)
+        if self._own is not None and self.mode == "private":
+            done = replace(done, late=self._own.take_late_output())
         return evaluation.answer(done, arguments, self._format)
 
     async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only if a module must
         be imported again, or the namespace is beyond repair."""
-        place = await self.place()
-        old, new = await place.reset(report)
-        kernel = await place.kernel()
+        session = await self.session()
+        old, new = await session.reset(report)
+        kernel = await session.kernel()
         return ToolAnswer(told(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
         """Restore the variables, also those changed in place, to what they were before a cell ran; later cells are undone too. Files that were written
         stay. The answer names what could not be restored."""
-        return ToolAnswer(told(await (await self.place()).undo(arguments.cell, report)))
+        return ToolAnswer(told(await (await self.session()).undo(arguments.cell, report)))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have run since you
         last asked."""
-        return ToolAnswer(information.text(await (await self.place()).contents(seen=True), self.mode))
+        return ToolAnswer(information.text(await (await self.session()).contents(seen=True), self.mode))
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
         """Switch to another environment. If it has its own interpreter, a new worker starts there and all variables are lost."""
-        place = await self.place()
-        kernel = await place.kernel()
+        session = await self.session()
+        kernel = await session.kernel()
         found = find_environment(arguments.path, Path(kernel.cwd))
         python = None if found.python is None else str(found.python)
-        now = await place.activate(python, None if found.folder is None else str(found.folder), report)
+        now = await session.activate(python, None if found.folder is None else str(found.folder), report)
         kept = "" if python is not None else " It has no environment of its own, so the interpreter stays the same."
         return ToolAnswer(
             told(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}")
@@ -180,10 +189,10 @@ class ToolHandlers:
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
         """Manage the packages of the active environment, with uv if it is installed, otherwise with pip; in a project with a pyproject.toml, uv keeps
         that and the lock file up to date. Modules that are already imported stay as they are until reset."""
-        place = await self.place()
-        kernel = await place.kernel()
+        session = await self.session()
+        kernel = await session.kernel()
         steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
-        await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
+        await session.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
         line = ""
         code = 0
@@ -206,7 +215,7 @@ class ToolHandlers:
                 raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
-        await place.renewed()
+        await session.renewed()
         output = self._format.output(evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
         ending = f"It failed with exit code {code}." if code else steps.note
         return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
@@ -221,7 +230,7 @@ class ToolHandlers:
         text = "The log is off." if arguments.mode == "off" else f"All evaluated code is written to {path}. To follow it: tail -f {path}"
         return ToolAnswer(told(text))
 
-    async def _join(self, session: str | None) -> SharedPlace:
-        from mahtab_tui.mcp.shared import SharedPlace
+    async def _join(self, session: str | None) -> SessionConnection:
+        from mahtab_tui.mcp.connection import SessionConnection
 
-        return await SharedPlace.join(session, Path(self._cwd), self.agent, self._journal)
+        return await SessionConnection.join(session, Path(self._cwd), self.agent, self._journal)

@@ -9,23 +9,23 @@ from typing import Literal
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.kernel.values import Variable
+from mahtab_tui.mcp.connection import SessionContents
 from mahtab_tui.mcp.environments import project_of
 from mahtab_tui.mcp.formatting import short
-from mahtab_tui.mcp.place import PlaceInfo
 
 MOST = 200
 """Variables and modules that are listed; of the others only their number is given."""
 
 
-def variables(contents: PlaceInfo) -> list[str]:
+def variables(contents: SessionContents) -> list[str]:
     """List the variables, a line each: name, type, and shape, length, or a simple value."""
     shown = [variable for variable in _shown(contents) if variable.kind != "module"]
     return _listed([f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown])
 
 
-def text(contents: PlaceInfo, mode: Literal["private", "shared"]) -> str:
+def text(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     kernel = contents.kernel
-    since = "you joined" if mode == "shared" else "the worker was started"
+    since = "you joined" if mode == "shared" else "your session started"
     modules = _listed([short(variable.name) for variable in _shown(contents) if variable.kind == "module"])
     rows = variables(contents)
     lines = [
@@ -42,7 +42,7 @@ def text(contents: PlaceInfo, mode: Literal["private", "shared"]) -> str:
     return told("\n".join(lines))
 
 
-def _shown(contents: PlaceInfo) -> list[Variable]:
+def _shown(contents: SessionContents) -> list[Variable]:
     return [variable for variable in contents.variables if not variable.underscored]
 
 

@@ -53,15 +53,15 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 async def read(handlers: ToolHandlers, uri: str) -> str:
-    """Read a resource. Raises `NotFoundError`, `PlaceError`."""
+    """Read a resource. Raises `NotFoundError`, `McpToolError`."""
     if uri.startswith(VARIABLE):
-        detail = await (await handlers.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
+        detail = await (await handlers.session()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
         return told("\n\n".join(part for part in parts if part))
     if uri == "mahtab://session/log":
         return told(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        contents = await (await handlers.place()).contents(seen=False)
+        contents = await (await handlers.session()).contents(seen=False)
         return "\n".join(information.variables(contents)) if uri.endswith("variables") else information.text(contents, handlers.mode)
     raise NotFoundError(f"There is no resource {uri}.")
 
@@ -85,29 +85,25 @@ class SkillPrompts:
         self._told: frozenset[str] = frozenset()
         """Problems that were already printed to stderr."""
 
-    def _found(self, handlers: ToolHandlers) -> dict[str, Skill]:
-        """Load the skills that work where code runs: a private worker has no model to ask and no functions of a session."""
-        found = {skill.name: skill for skill in self._loader.load_all() if handlers.mode == "shared" or skill.metadata.get("needs") != "session"}
+    def _found(self) -> dict[str, Skill]:
+        found = {skill.name: skill for skill in self._loader.load_all()}
         for problem in self._loader.warnings:
             if problem not in self._told:
                 print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
         self._told = frozenset(self._loader.warnings)
         return found
 
-    def prompts(self, handlers: ToolHandlers) -> list[types.Prompt]:
+    def prompts(self) -> list[types.Prompt]:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to use it for", required=False)
-        return [
-            types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task])
-            for skill in self._found(handlers).values()
-        ]
+        return [types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task]) for skill in self._found().values()]
 
-    def prompt(self, handlers: ToolHandlers, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
+    def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         """Return a skill's instructions as a message. Raises `NotFoundError`."""
         import mcp_types as types
 
-        skills = self._found(handlers)
+        skills = self._found()
         if name not in skills:
             raise NotFoundError(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
         task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""

@@ -93,7 +93,8 @@ def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> To
         journal = Journal(settings.viewer, secrets)
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
-    return ToolHandlers(python, os.getcwd(), AnswerFormat(settings.output_format, settings.highlight), journal, attach or AttachOptions(), secrets)
+    settings = settings.model_copy(update={"python": python})
+    return ToolHandlers(settings, os.getcwd(), AnswerFormat(settings.output_format, settings.highlight), journal, attach or AttachOptions(), secrets)
 
 
 async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: SkillPrompts) -> None:
@@ -134,7 +135,6 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     from mcp.shared.exceptions import MCPError
 
     from mahtab_tui.mcp import library
-    from mahtab_tui.mcp.place import PlaceError
     from mahtab_tui.mcp.tools import McpToolError
 
     mask = handlers.secrets.mask
@@ -154,7 +154,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
             if tool is None:
                 raise McpToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
             return _result(await tool.call(params.arguments or {}, report), handlers.secrets)
-        except (McpToolError, PlaceError) as error:
+        except McpToolError as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=told(mask(str(error))))], is_error=True)
 
     async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -166,16 +166,16 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
     async def read_resource(context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
             text = await library.read(handlers, str(params.uri))
-        except (library.NotFoundError, PlaceError) as error:
+        except (library.NotFoundError, McpToolError) as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=skills.prompts(handlers))
+        return types.ListPromptsResult(prompts=skills.prompts())
 
     async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
-            return skills.prompt(handlers, params.name, params.arguments or {})
+            return skills.prompt(params.name, params.arguments or {})
         except library.NotFoundError as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
 

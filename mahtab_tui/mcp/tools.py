@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mahtab_tui.mcp.place import Report
-
 if TYPE_CHECKING:
     import mcp_types as types
+
+
+Report = Callable[[float, str], Awaitable[None]]
+"""Reports progress to the agent: seconds so far, and a sentence."""
 
 
 class Arguments(BaseModel):

@@ -14,7 +14,7 @@ from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures
-from mahtab_tui.kernel.values import CellResult, Lock, OutputKind, Status
+from mahtab_tui.kernel.values import RESET, CellResult, Lock, OutputKind, Status
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallDeclined, AgentCallRefused, JoinedAgent
 from mahtab_tui.session.private_names import why_asked
@@ -96,6 +96,8 @@ class AgentCalls:
             action, rule = verdict
             if action == "deny":
                 raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
+            if agent.owns_session and (used or action == "ask"):
+                raise AgentCallDeclined("declined: no one is here to approve it")
             trusted = session.approval == "auto" or agent.trusted
             if not used and action != "ask" and (trusted or action == "allow"):
                 return code, used, False
@@ -205,7 +207,9 @@ class AgentCalls:
         return line[:HEAD] + (" …" if more or len(line) > HEAD else "")
 
     def _ask(self, agent: JoinedAgent, call: AgentCall, action: str) -> None:
-        """Ask the user about an action on the environment, which always needs approval. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        """Ask the user about an action on the environment, which always needs approval, but not in the agent's own session. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        if agent.owns_session:
+            return
         agents = self._session.joined_agents
         action = self._checked(agent, action)
         agents.approved(agent, call, agents.new_call(), action, is_code=False)
@@ -239,7 +243,7 @@ class _Run:
     def __post_init__(self, timeout: float | None) -> None:
         self._moved = threading.Event()
         """Set when the cell has ended, was withdrawn, or does not respond."""
-        self._bounded = BoundedCell(self._session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
+        self._bounded = BoundedCell(self._session.kernel, timeout, may_kill=self._agent.owns_session, on_unresponsive=self._moved.set)
         self._ended: tuple[CellResult, list[bytes]] | None = None
         self._worker = 0
         """Process id of the kernel that ran the cell."""
@@ -284,7 +288,7 @@ class _Run:
             "result": {**asdict(result), "status": str(result.status)},
             "timed_out": self._bounded.timed_out,
             "worker": self._worker,
-            "restores": self._session.keeping.restores,
+            "restores": self._session.keeping.restores and result.detail != RESET,
             "pictures": [base64.b64encode(data).decode() for data in drawn],
         }
 

@@ -34,7 +34,7 @@ class CellThread:
     _cells: Cells
     _inbox: Inbox
     _ready: Future[bool]
-    """Set when the first kernel is ready, see `Session.ready`."""
+    """See `Session.ready`."""
     _files: Sequence[DataFile]
     """Loaded into variables once the kernel has started."""
     _past: Sequence[Record] = ()
@@ -107,6 +107,8 @@ class CellThread:
                 self.load(file)
         except KernelError as error:
             self._notice(str(error), "error")
+            if not self._ready.done():
+                self._ready.set_exception(error)
         while (item := self._inbox.take("python")) is not None:
             try:
                 if item.work is not None:

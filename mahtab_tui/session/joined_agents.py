@@ -81,6 +81,8 @@ class JoinedAgent:
     """Ends its connection, with a sentence for the agent."""
     told: FinishedCell | None
     """The last finished cell that the agent knows."""
+    owns_session: bool = False
+    """Whether the session is the agent's own: nobody is there to ask."""
     trusted: bool = False
     """Whether its code runs without asking, because the user said so."""
     paused: bool = False
@@ -111,7 +113,7 @@ class JoinedAgents:
         with self._lock:
             return [agent.name for agent in self._agents]
 
-    def join(self, wanted: str, leave: Callable[[str], None], told: FinishedCell | None) -> JoinedAgent:
+    def join(self, wanted: str, leave: Callable[[str], None], told: FinishedCell | None, *, owns_session: bool = False) -> JoinedAgent:
         """Add an agent, with a name and a colour of its own. told: the last finished cell.
 
         While a pause lasts, new agents are paused too: the paused agent could come back under another name.
@@ -123,7 +125,7 @@ class JoinedAgents:
             name = next(name for name in itertools.chain([base], numbered) if name not in taken)
             used = {agent.colour for agent in self._agents}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
-            agent = JoinedAgent(name, colour, leave, told)
+            agent = JoinedAgent(name, colour, leave, told, owns_session)
             agent.paused = bool(self._pauses)
             paused = ", ".join(sorted(self._pauses))
             self._agents.append(agent)

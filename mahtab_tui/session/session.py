@@ -107,7 +107,7 @@ class Session:
             kernel = Later.of(Ground(kernel, store))
         self.ground = kernel
         self.ready: Future[bool] = Future()
-        """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
+        """Set when the first kernel is ready: whether its Python has pandas. Raises `KernelError` if the kernel could not start."""
         self._closed = False
         self._face = face
         self._name = name
@@ -186,6 +186,10 @@ class Session:
             self.notebook.start()
         self._parts.cell_thread.start()
         self.agent.start()
+
+    def start_cells(self) -> None:
+        """Start the kernel on a thread, and serve cells but no questions."""
+        self._parts.cell_thread.start()
 
     def start_kernel(self) -> None:
         """Start only the kernel, and wait for it; inputs are not served. Raises `KernelError`."""

@@ -1,4 +1,4 @@
-"""Lets agents of the same user join a session over a Unix socket."""
+"""Serves agents in a session, and lets agents of the same user join it over a Unix socket."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ LARGEST = 64 * 1024 * 1024
 """Maximum size of an agent's message in bytes."""
 
 
-class ShareServer:
-    """Listens while its session is on the screen."""
+class AgentService:
+    """Serves the agents that are connected to a session."""
 
     def __init__(self, session: Session, project: Path) -> None:
         """project: the folder by which agents find the session."""
@@ -41,6 +41,35 @@ class ShareServer:
         self._project = project
         self.calls = AgentCalls(session)
         self._connections: set[_Connection] = set()
+
+    def serve(self, connected: socket.socket, *, owns_session: bool = False) -> None:
+        """Serve what is at the other end of a socket, on a thread. owns_session: it is an agent whose own session this is."""
+        connection = _Connection(connected, self, owns_session=owns_session)
+        self._connections.add(connection)
+        threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
+
+    # Called by connections
+
+    def described(self) -> Frame:
+        return {
+            "op": "session",
+            "name": self.session.name,
+            "project": str(self._project),
+            "pid": os.getpid(),
+            "agents": self.session.joined_agents.names,
+        }
+
+    def gone(self, connection: _Connection, agent: JoinedAgent | None) -> None:
+        self._connections.discard(connection)
+        if agent is not None:
+            self.session.joined_agents.left(agent, stop=self.session.settings.agent_gone == "stop")
+
+
+class ShareServer(AgentService):
+    """Listens while its session is on the screen."""
+
+    def __init__(self, session: Session, project: Path) -> None:
+        super().__init__(session, project)
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
         draft = self._path.with_suffix(".new")  # renamed once it listens: programs that look for sessions remove sockets that do not answer
@@ -76,32 +105,15 @@ class ShareServer:
             if peer_uid(accepted) != os.getuid():
                 accepted.close()
                 continue
-            connection = _Connection(accepted, self)
-            self._connections.add(connection)
-            threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
-
-    # Called by connections
-
-    def described(self) -> Frame:
-        return {
-            "op": "session",
-            "name": self.session.name,
-            "project": str(self._project),
-            "pid": os.getpid(),
-            "agents": self.session.joined_agents.names,
-        }
-
-    def gone(self, connection: _Connection, agent: JoinedAgent | None) -> None:
-        self._connections.discard(connection)
-        if agent is not None:
-            self.session.joined_agents.left(agent, stop=self.session.settings.agent_gone == "stop")
+            self.serve(accepted)
 
 
 class _Connection:
     """One agent's connection: a thread reads, and each call is served on a thread of its own."""
 
-    def __init__(self, accepted: socket.socket, server: ShareServer) -> None:
+    def __init__(self, accepted: socket.socket, server: AgentService, *, owns_session: bool) -> None:
         self._socket = accepted
+        self._owns_session = owns_session
         self._server = server
         self._session = server.session
         self._sending = threading.Lock()
@@ -143,7 +155,7 @@ class _Connection:
             self._send(self._server.described())
         elif frame["op"] == "join" and self._agent is None and self._feed is None:
             newest = next(reversed(self._session.cells.finished_since(None)), None)
-            self._agent = self._session.joined_agents.join(str(frame["name"]), self.leave, newest)
+            self._agent = self._session.joined_agents.join(str(frame["name"]), self.leave, newest, owns_session=self._owns_session)
             self._send({**self._server.described(), "you": self._agent.name})
         elif frame["op"] == "watch" and self._feed is None and self._agent is None:
             self._feed = self._session.broadcast.watch()

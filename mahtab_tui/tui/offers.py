@@ -124,7 +124,8 @@ class Offers:
             editor.focus()
 
     def _greet_kernel(self, ready: Future[bool]) -> None:
-        threading.Thread(target=self._look_around, args=(ready.result(),), name="welcome", daemon=True).start()
+        if ready.exception() is None:
+            threading.Thread(target=self._look_around, args=(ready.result(),), name="welcome", daemon=True).start()
 
     def _look_around(self, pandas: bool) -> None:
         info = self._session.kernel.info()

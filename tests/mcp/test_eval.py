@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
 from tests.mcp.clients import agent, text_of
+from tests.waiting import wait_for
 
 PID = "import os; os.getpid()"
 
@@ -88,16 +91,20 @@ async def test_a_cell_that_ends_by_itself_after_its_interrupt_is_told_so() -> No
         assert text_of(told) == "Timed out after 0.3 s: the code was interrupted, and then ended by itself.\ncaught"
 
 
-async def test_a_worker_that_dies_is_told_and_replaced() -> None:
+async def test_a_worker_that_dies_is_told_and_replaced_with_the_saved_variables(home: Path) -> None:
     async with agent() as a:
         before = await a.value(PID)
+        await a.eval("rows = [1, 2, 3]")
+        files = ".mahtab/namespaces/session-*/index.json"
+        await anyio.to_thread.run_sync(lambda: wait_for(lambda: any(b"rows" in file.read_bytes() for file in home.glob(files))))
         told = await a.call("eval", code="print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         assert told.is_error
         assert "SIGSEGV" in text_of(told)
-        assert "All variables are gone" in text_of(told)
+        assert "Only saved variables come back" in text_of(told)
         after = await a.value(PID)
         assert after != before
         assert f"worker {after} ·" in await a.text("info")
+        assert await a.value("rows") == "[1, 2, 3]"
 
 
 async def test_a_worker_that_dies_of_its_interrupt_has_timed_out_too() -> None:

@@ -196,7 +196,7 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
         while (text := await a.text("eval", code="1")) == "1":
             await anyio.sleep(0.01)
         assert "The user disconnected you" in text
-        assert await a.text("mode", mode="private") == "Code now runs in your own worker."
+        assert await a.text("mode", mode="private") == "Code now runs in your own session."
         assert await a.eval("2") == "2"
         assert "You are mcp in the user's session moon" in await a.text("mode", mode="shared")
         assert await a.eval("after") == "1"

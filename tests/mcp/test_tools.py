@@ -18,13 +18,8 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.mcp.formatting import AnswerFormat
-from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
-from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.library import SkillPrompts
 from tests.mcp.clients import Agent, agent, text_of
-from tests.mcp.conftest import Share
 from tests.mcp.wheels import build_wheel, offline
 from tests.skills import trust_skills
 
@@ -313,31 +308,17 @@ async def test_skills_are_prompts(tmp_path: Path) -> None:
         assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
 
 
-async def test_skills_that_need_a_session_are_no_prompts_where_code_runs_in_a_worker(share: Share, project: Path) -> None:
-    share()
-    needing = {"repl-tools", "rlm-strategies"}
-    async with agent(cwd=project) as a:
-        private = {prompt.name for prompt in (await a.client.list_prompts()).prompts}
-        assert "explore-data" in private
-        assert not needing & private
-        with pytest.raises(MCPError, match="There is no prompt 'rlm-strategies'"):
-            await a.client.get_prompt("rlm-strategies")
-        await a.text("mode", mode="shared")
-        assert {prompt.name for prompt in (await a.client.list_prompts()).prompts} == private | needing
-
-
 def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
     broken.parent.mkdir(parents=True)
     broken.write_text("---\nname: odd\n---\nNo description.\n")
     skills = SkillPrompts(tmp_path, ())
-    handlers = ToolHandlers(None, str(tmp_path), AnswerFormat(), Journal(), AttachOptions(), Secrets())
     for _ in range(2):
-        assert "odd" not in [prompt.name for prompt in skills.prompts(handlers)]
+        assert "odd" not in [prompt.name for prompt in skills.prompts()]
     said = capsys.readouterr()
     assert (said.out, said.err.count(str(broken))) == ("", 1)
     broken.write_text("---\nname: other\ndescription: Counts\n---\nCount.\n")
-    skills.prompts(handlers)
+    skills.prompts()
     assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), "another problem of the same file"
 
 

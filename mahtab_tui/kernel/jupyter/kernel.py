@@ -26,7 +26,7 @@ from mahtab_tui.kernel.process import (
 from mahtab_tui.kernel.restoration import UndoStep
 from mahtab_tui.kernel.succession import ATTEMPTS, CLOSED, STARTUP_TOLD
 from mahtab_tui.kernel.told import checked
-from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
+from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
 
 LOOK_EVERY = 0.5
 """Seconds between two looks whether the kernel is there."""
@@ -107,7 +107,7 @@ class JupyterKernel(Unkept):
         self._replace("The kernel was killed.", "A new kernel has started: its namespace is empty.")
 
     def reset(self) -> None:
-        self._replace("The kernel was reset.", "A fresh kernel runs: its namespace is empty.")
+        self._replace(RESET, "A fresh kernel runs: its namespace is empty.")
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError("A Jupyter kernel has its own interpreter. Start mahtab-tui with another --kernel instead.")

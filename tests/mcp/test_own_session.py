@@ -1,0 +1,195 @@
+"""The agent's own session, called as the server calls it: several calls at once, drawing without end, a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.mcp import connection, journal
+from mahtab_tui.mcp.connection import SessionConnection
+from mahtab_tui.mcp.evaluation import EvalArguments, answer
+from mahtab_tui.mcp.formatting import AnswerFormat
+from mahtab_tui.mcp.handlers import AttachOptions, ModeArguments, ToolHandlers
+from mahtab_tui.mcp.journal import Journal
+from mahtab_tui.mcp.own_session import OwnSession
+from mahtab_tui.mcp.tools import McpToolError
+from mahtab_tui.session.shared_sessions import RunningSession
+from mahtab_tui.settings.model import load_settings
+from tests.mcp.clients import agent
+from tests.secrecy import KEY, SAY, assert_masked
+
+PID = "__import__('os').getpid()"
+ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
+
+
+async def report(seconds: float, sentence: str) -> None:
+    """Nobody listens."""
+
+
+@asynccontextmanager
+async def own_session(log: Journal | None = None, **settings: Any) -> AsyncIterator[OwnSession]:
+    own = OwnSession(load_settings(**settings), log or Journal())
+    try:
+        yield own
+    finally:
+        await own.close()
+
+
+@pytest.mark.usefixtures("project")
+async def test_calls_that_come_at_once_share_one_session() -> None:
+    async with own_session() as own:
+        first, second = await asyncio.gather(own.connection("codex"), own.connection("codex"))
+        assert first is second
+        assert (await first.contents(seen=True)).cells == 0
+
+
+@pytest.mark.usefixtures("project")
+async def test_a_call_that_is_cancelled_while_the_session_starts_leaves_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with own_session() as own:
+        starts: list[object] = []
+        start = own._start
+
+        def counted() -> socket.socket:
+            starts.append(own)
+            return start()
+
+        monkeypatch.setattr(own, "_start", counted)
+        async with anyio.create_task_group() as group:
+            group.start_soon(own.connection, "codex")
+            while not starts:
+                await anyio.sleep(0)
+            group.cancel_scope.cancel()
+        done = await (await own.connection("codex")).evaluate("2", None, report)
+    assert (len(starts), done.result.output) == (1, "2\n")
+
+
+@pytest.mark.usefixtures("project")
+async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too() -> None:
+    async with own_session() as own:
+        session = await own.connection("codex")
+        before = (await session.kernel()).pid
+        done = await session.evaluate(ENDLESS, 0.2, report)
+        after = await session.evaluate(PID, None, report)
+    assert (done.result.status, done.timed_out, done.pictures) == ("interrupted", True, [])
+    assert after.result.output == f"{before}\n"
+
+
+@pytest.mark.usefixtures("project")
+async def test_the_time_of_a_cell_begins_when_the_one_before_it_has_ended() -> None:
+    async with own_session() as own:
+        session = await own.connection("codex")
+        _, second = await asyncio.gather(session.evaluate("import time; time.sleep(3.5)", None, report), session.evaluate("'in time'", 3.0, report))
+    assert (second.result.output, second.timed_out) == ("'in time'\n", False)
+
+
+async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(project: Path) -> None:
+    code = "import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late words')\n"
+    async with own_session() as own:
+        session = await own.connection("codex")
+        await session.evaluate(f"{code}threading.Thread(target=late).start()", None, report)
+        (project / "go").touch()
+        while "late words" not in own._unattended._late:
+            await anyio.sleep(0.01)
+        late = own.take_late_output()
+        assert (late, own.take_late_output()) == ("late words\n", "")
+        done = replace(await session.evaluate("0", None, report), late=late)
+    told = answer(done, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain"))
+    assert told.text == "0\nPrinted since the last call:\nlate words"
+
+
+@pytest.mark.usefixtures("project")
+async def test_a_rule_that_asks_has_nobody_to_ask() -> None:
+    async with own_session(approval_rules=("ask: os.remove(*)", "deny: os.rmdir(*)")) as own:
+        session = await own.connection("codex")
+        asked = await session.evaluate("import os; os.remove('x')", None, report)
+        denied = await session.evaluate("import os; os.rmdir('x')", None, report)
+    assert asked.declined == "declined: no one is here to approve it"
+    assert "forbids it" in denied.declined
+
+
+@pytest.mark.usefixtures("project")
+async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    monkeypatch.setattr(journal, "log_file", lambda: full)
+    log = Journal("file")
+    async with own_session(log) as own:
+        done = await (await own.connection("codex")).evaluate("print('printed'); 42", None, report)
+    assert done.result.output == "printed\n42\n"
+    assert log.mode == "off"
+    assert capsys.readouterr().err == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. Logging has stopped.\n"
+
+
+async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = ToolHandlers(load_settings(), str(project), AnswerFormat("plain"), Journal(), AttachOptions(), Secrets())
+    joins: list[str | None] = []
+
+    class Joined:
+        name, session, pid, over = "codex", "moon", 1, False
+
+        async def close(self) -> None:
+            """There is no connection."""
+
+    async def join(session: str | None) -> Any:
+        joins.append(session)
+        await asyncio.sleep(0)
+        return Joined()
+
+    monkeypatch.setattr(handlers, "_join", join)
+    await asyncio.gather(*(handlers.set_mode(ModeArguments(mode="shared", session=None), report) for _ in range(2)))
+    assert joins == [None]
+    await handlers.close()
+
+
+@pytest.mark.usefixtures("project")
+async def test_a_worker_that_cannot_start_is_said_to_each_call() -> None:
+    async with own_session(python="/nowhere/python") as own:
+        for _ in range(2):
+            with pytest.raises(McpToolError, match="There is no file /nowhere/python"):
+                await own.connection("codex")
+
+
+@pytest.mark.parametrize("answer", [b"", b"no frame at all"])
+async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    path = tmp_path / "moon.sock"
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen()
+
+    def close() -> None:
+        connection, _ = listening.accept()
+        connection.recv(1, socket.MSG_PEEK)  # what is there and was not read makes the end a reset
+        connection.send(answer)
+        connection.close()
+
+    monkeypatch.setattr(connection, "session_for", lambda session, project: RunningSession("moon", str(tmp_path), 1, [], path))
+    with listening:
+        closing = asyncio.get_running_loop().run_in_executor(None, close)
+        with pytest.raises(McpToolError, match="The session closed the connection"):
+            await SessionConnection.join(None, tmp_path, "codex", Journal())
+        await closing
+
+
+async def test_an_agents_own_worker_its_log_and_its_answers_have_no_key(project: Path, home: Path) -> None:
+    (project / "key.txt").write_text(KEY)
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")
+    async with agent("--private", cwd=project) as a:
+        await a.text("log_viewer", mode="file")
+        assert_masked(str(await a.call("eval", code=f"{SAY}\nkey")))
+        assert_masked(str(await a.call("eval", code=f"mine = {KEY!r}\nraise ValueError(mine)")))
+        assert_masked(str(await a.call("info")))
+        assert_masked(str(await a.client.read_resource("mahtab://variable/mine")))
+    assert_masked((home / ".mahtab" / "logs" / "repl.log").read_text())
