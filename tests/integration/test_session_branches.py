@@ -148,5 +148,5 @@ def test_a_resumed_session_says_how_many_records_are_not_shown(open_saved: OpenS
         return past[0].text
 
     assert "not shown" not in first_told(row.records + 1)
-    assert f"1 earlier record is not shown here: mahtab-tui replay {id}" in first_told(row.records - 1)
+    assert "1 earlier record is not shown here: /export writes all of them." in first_told(row.records - 1)
     assert f"{row.records - 4:,} earlier records are not shown here" in first_told(4)
