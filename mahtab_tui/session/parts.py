@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     import logging
 
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.server_calls import ServerCalls
@@ -108,18 +107,13 @@ class Parts:
         self.rebuilding = Rebuilding(past)
         log.addHandler(self.rebuilding)
         last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
-        self.hooks: Hooks | None = None
-        if settings.hooks:
-            from mahtab_tui.session.hooks import Hooks
-
-            self.hooks = Hooks(log, settings, secrets, profile)
-        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, self.hooks, first=last + 1)
+        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, first=last + 1)
         self.undo = Undo(log, kernel, self.keeping, self.cells)
         self.branches = Branches(log, settings, store, kernel, self.cells, self.undo)
         self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
-        self.turns = TurnHost(*parts, self.private, self.hooks, past, can_ask=face.can_ask)
+        self.turns = TurnHost(*parts, self.private, past, can_ask=face.can_ask)
         self.entries = Entries(log)
         self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
@@ -156,8 +150,6 @@ class Parts:
         if leave:  # before anything that it waits for is answered
             self.save()
             self.kernel.close(leave=True, on_purpose=not hurry)
-        if self.hooks is not None:
-            self.hooks.close()
         self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()

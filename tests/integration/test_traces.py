@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import Notice
+from mahtab_tui.bus.records import Approval, Notice
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
@@ -28,7 +29,6 @@ from mahtab_tui.settings.model import load_settings
 from tests.collector import CollectedSpan, Collector, collecting
 from tests.embedding_service import embedding
 from tests.integration.sessions import Opened, Watched
-from tests.integration.test_hooks import approve
 from tests.integration.test_provider_tools import calling
 from tests.services import OPENAI, refusing, serving
 from tests.waiting import wait_for
@@ -53,6 +53,23 @@ def named(collector: Collector, name: str) -> CollectedSpan:
 
 def notices(it: Opened) -> list[str]:
     return [record.text for record in it.store.records if isinstance(record, Notice)]
+
+
+def approve(it: Opened, *decisions: Decision) -> list[str]:
+    """Answer the approvals that will wait, in order; returns the list of the codes that waited, which grows."""
+    asked: list[str] = []
+
+    def waiting() -> list[Approval]:
+        return [record for record in it.store.records if isinstance(record, Approval) and record.state == "waiting"]
+
+    def work() -> None:
+        for number, decision in enumerate(decisions):
+            wait_for(lambda number=number: len(waiting()) > number)  # type: ignore[misc]
+            asked.append(waiting()[number].text)
+            it.session.decide(waiting()[number].request, decision)
+
+    threading.Thread(target=work, daemon=True).start()
+    return asked
 
 
 def usage(**counts: Any) -> dict[str, Any]:
