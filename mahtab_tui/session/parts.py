@@ -39,7 +39,6 @@ from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system.exporting import traces_go_to
 
 if TYPE_CHECKING:
     import logging
@@ -92,10 +91,6 @@ class Parts:
         log.addHandler(self.broadcast)
         self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
         log.addHandler(self.private)
-        if not no_trace and traces_go_to():
-            from mahtab_tui.session.traces import Traces
-
-            log.addHandler(Traces(log, secrets, self.private, profile))
         self.models = Models(log, settings, profile, kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
