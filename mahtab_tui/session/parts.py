@@ -17,7 +17,6 @@ from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.branches import Branches
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
@@ -104,7 +103,6 @@ class Parts:
         last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
         self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, first=last + 1)
         self.undo = Undo(log, kernel, self.keeping, self.cells)
-        self.branches = Branches(log, settings, store, kernel, self.cells, self.undo)
         self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)

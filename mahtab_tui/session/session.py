@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.spending import Spending
     from mahtab_tui.session.agent_thread import AgentThread
     from mahtab_tui.session.attachments import Attachments
-    from mahtab_tui.session.branches import Branches
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.context_use import ContextUse
@@ -160,7 +159,6 @@ class Session:
     keeping: _Part[Keeping] = _Part()
     cells: _Part[Cells] = _Part()
     undo: _Part[Undo] = _Part()
-    branches: _Part[Branches] = _Part()
     attachments: _Part[Attachments] = _Part()
     approvals: _Part[UserRequests[Decision]] = _Part()
     turns: _Part[TurnHost] = _Part()
@@ -332,6 +330,14 @@ class Session:
         return self._parts.cell_thread.load(file)
 
     # Queries
+
+    @property
+    def saved_id(self) -> str:
+        """Return the id under which the session is saved; empty if it is not saved."""
+        from mahtab_tui.store.sqlite import SqliteStore
+
+        store = self.ground.get().store
+        return store.session if isinstance(store, SqliteStore) else ""
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises `StoreError`."""
