@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.codec import decode
+from mahtab_tui.bus.codec import decode, from_json
 from mahtab_tui.bus.records import Record
 
 
@@ -24,3 +26,10 @@ def made(tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time:
 def emit(log: logging.Logger, tag: str, text: str = "", /, **attrs: Any) -> None:
     """Log a record of a tag."""
     records.emit(log, made(tag, text, attrs))
+
+
+def read_log(path: Path) -> list[Record]:
+    """Read the log of a search, each line of which must be a record."""
+    found = [from_json(json.loads(line)) for line in path.read_text("utf-8").splitlines()[1:]]
+    assert None not in found
+    return [record for record in found if record is not None]

@@ -114,9 +114,6 @@ class AgentHost(Protocol):
     def new_turn(self) -> int:
         """Return the number of a new question, from 1, unique among all agents of this host."""
 
-    def before_cell(self, code: str) -> Decision | str:
-        """Return the code to run instead, as the user's hook says; or the decision that it does not run."""
-
     def decide_alone(self, request: ApprovalRequest) -> Decision | str:
         """Decide about code without asking the user; or return why they must be asked, which is empty if they are always asked.
 

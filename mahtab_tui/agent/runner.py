@@ -55,24 +55,7 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
 
 
 def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
-    """Decide about a block. The user's hook sees it before the user does, and what the user writes instead before that runs."""
-    approved: Decision | None = None
-    code = request.code
-    while True:
-        checked = session.before_cell(code)
-        if isinstance(checked, Decision):
-            state = "refused" if checked.action == "refuse" else "stopped"
-            emit(session.log, request.record(session.party).changed(text=code, state=state, reason=checked.reason))
-            return checked
-        if approved is not None and checked == code:
-            return approved
-        decision = _approval(session, request._replace(code=checked))
-        if decision.code in (None, checked):
-            return decision if checked == request.code else decision._replace(code=checked)
-        code, approved = decision.code, decision
-
-
-def _approval(session: AgentHost, request: ApprovalRequest) -> Decision:
+    """Decide about a block: alone, or by asking the user."""
     alone = session.decide_alone(request)
     if isinstance(alone, Decision):
         if alone.action == "refuse":

@@ -18,7 +18,6 @@ COMMANDS = {
     "rlm": "mahtab_tui.cli.searching:rlm",
     "bench": "mahtab_tui.cli.searching:bench",
     "export": "mahtab_tui.cli.sessions:export",
-    "replay": "mahtab_tui.cli.sessions:replay",
     "watch": "mahtab_tui.cli.main:watch",
     "help": "mahtab_tui.cli.main:help_",
     "doctor": "mahtab_tui.cli.main:doctor",

@@ -27,7 +27,7 @@ from mahtab_tui.sandbox.text import Text
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, home_folder, load_settings, resource_folder
 from mahtab_tui.store.namespaces import kept_bytes
-from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to, traces_have_content, unsupported_protocol
+from mahtab_tui.system.exporting import sent_to_langsmith
 from mahtab_tui.system.programs import find_program
 
 _WIDTH = 12
@@ -62,8 +62,6 @@ def report() -> Iterator[str]:
     yield _model_servers(servers)
     if variable := sent_to_langsmith():
         yield _line("langsmith", f"gets every prompt and answer ({variable}=true)", f"Without {variable}, or with --no-store, it gets none.")
-    if traces_go_to():
-        yield _traces()
     yield _ripgrep()
     yield _terminal()
     yield _config(settings, problem)
@@ -197,22 +195,6 @@ def _model_servers(servers: Sequence[FoundServer]) -> str:
         return _line("models", "no server of models on this machine (llama.cpp, LM Studio, vLLM, Ollama)")
     listed = (f"{', '.join(server.specs[:_SOME]) or server.provider + ': no model'} at {server.address}" for server in servers)
     return _line("models", "; ".join(listed))
-
-
-def _traces() -> str:
-    found = f"go to {visible(traces_go_to())}, {'with questions, answers, code and outputs' if traces_have_content() else 'without texts'}"
-    if protocol := unsupported_protocol():
-        return _line("traces", found, f"{visible(protocol)} is not supported. Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.")
-    missing = not all(_has_module(name) for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
-    return _line("traces", found, "A package is not installed: install mahtab-tui[otel]." if missing else "")
-
-
-def _has_module(name: str) -> bool:
-    """Tell whether a module is installed; of the packages around it only the empty ones are loaded."""
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _ripgrep() -> str:

@@ -160,7 +160,7 @@ def screen(
         raise typer.Exit(open_screen(settings, ground, collector=collector, moved=moved, files=files, notebook=opened, no_trace=True).code)
     project = Path.cwd()
     names_kernel = bool(python or kernel or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"})
-    while True:  # one session after the other, as the user switches between branches
+    while True:  # one session after the other, as the user switches between them
         if resume or continue_:
             from mahtab_tui.cli.grounds import resumed_ground
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from mahtab_tui.cli.options import Given, Json, Model, checked_settings
-from mahtab_tui.cli.printing import fail, fail_on
+from mahtab_tui.cli.printing import fail
 
 
 def rlm(
@@ -27,16 +27,12 @@ def rlm(
     yes: Annotated[bool, typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise")] = False,
     json: Json = False,
     given: Given = None,
-    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show the tree of a logged search on the screen")] = None,
-    speed: Annotated[float | None, typer.Option(help="With --replay: play the search at this many times its speed  [default: all at once]")] = None,
 ) -> None:
     """Answer a question about a text too long to read: a model explores it with code in a sandbox and calls itself on parts.
 
     The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
     130 interrupted.
     """
-    if replay is not None:
-        _replay(replay, speed)
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
     from mahtab_tui.bus.masking import Secrets
@@ -97,16 +93,3 @@ def bench(
         fail(f"--max-usd: {max_usd:g} is not more than 0.")
     settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
     raise typer.Exit(run_tasks(settings, kinds or KINDS, megabytes or (0.1, 1.0), max_usd))
-
-
-def _replay(log: Path, speed: float | None) -> NoReturn:
-    from mahtab_tui.tui.open import NoTerminal, replay_log
-
-    if speed is not None and not speed > 0:
-        fail("--speed must be more than 0.")
-    try:
-        with fail_on(ValueError, NoTerminal):
-            code = replay_log(log, speed)
-    except OSError as error:
-        fail(f"{log} cannot be read: {error.strerror}.")
-    raise typer.Exit(code)

@@ -1,9 +1,7 @@
-"""``mahtab-tui sessions``, ``replay`` and ``export``: the saved sessions."""
+"""``mahtab-tui sessions`` and ``export``: the saved sessions."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,7 +168,7 @@ def export_file(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file; its name may end in .jsonl.gz")],
     force: Force = False,
 ) -> None:
-    """Write all of a session but its variables into one file, for import and replay. Exit codes: 0 written, 1 not written."""
+    """Write all of a session but its variables into one file, for import. Exit codes: 0 written, 1 not written."""
     from mahtab_tui.store.resume import database, find_session
     from mahtab_tui.store.session_file import write_session
 
@@ -216,26 +214,6 @@ def remove(session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="
             typer.confirm(f'Delete the session "{heading}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True)
         remove_session(row)
     say(f"The session {row.id} is deleted.")
-
-
-def replay(
-    what: Annotated[str, typer.Argument(metavar="SESSION|FILE", help="The beginning of a session's ID, or a file that sessions export has written")],
-    speed: Annotated[float, typer.Option(metavar="X", help="Begin at this many times the speed of the session")] = 1.0,
-) -> None:
-    """Show a session come up as it did; nothing runs. Keys pause, step, change the speed, and go on from there with a new session."""
-    from mahtab_tui.store.replaying import replayed
-    from mahtab_tui.store.session_file import BadSessionFile
-    from mahtab_tui.tui.open import NoTerminal, replay_session
-
-    if not 0 < speed < 1e6:
-        fail("--speed must be more than 0 and less than 1,000,000.")
-    need_folder()
-    with _file(what, "read"), _stored(), fail_on(NoTerminal, BadSessionFile, code=1):
-        code, session = replay_session(replayed(what, Path.cwd()), speed)
-    if session:
-        # Another process, as nothing of the replay is of use to it. -P: a file of the folder cannot take the program's place.
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "mahtab_tui", "--resume", session])
-    raise typer.Exit(code)
 
 
 def export(

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
+from mahtab_tui.kernel.restoration import KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
 from mahtab_tui.kernel.values import CellResult, Display, Lock, OutputKind, PrivateUse, Variable
 
 OnOutput = Callable[[OutputKind, str], None]
@@ -255,9 +255,6 @@ class Kernel(Protocol):
     def redo(self) -> Restoration:
         """Take back the last `undo`, if no other cell has run since. Otherwise as `undo`."""
 
-    def branch(self, cell: int, place: KeepPlace) -> KeepResult:
-        """Write the namespace to a new place as it was before this cell ran. Raises `KernelError` as `undo` does, and where nothing was written."""
-
     def kept(self) -> KeptNamespace | None:
         """What is kept from an earlier kernel of the session; None if this kernel keeps nothing. Raises `KernelError`."""
 
@@ -308,9 +305,6 @@ class Unkept:
         return None, ()
 
     def kept(self) -> None: ...
-
-    def branch(self, cell: int, place: KeepPlace) -> NoReturn:
-        raise KernelError(self._why_unkept)
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> NoReturn:
         raise KernelError(self._why_unkept)

@@ -22,7 +22,7 @@ T = TypeVar("T", bound="DataclassInstance")
 
 AS_THEY_ARE = frozenset(
     "outlives waited stored kept_before interrupt kill reset activate change_directory installed set_reload private_use cannot_lock cannot_undo "
-    "undo_steps branch keep info close".split()
+    "undo_steps keep info close".split()
 )
 """What passes as it is: orders, names, numbers, and answers that nobody is shown."""
 

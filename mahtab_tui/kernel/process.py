@@ -25,7 +25,6 @@ LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
 UNDO_TIMEOUT = 120.0
-BRANCH_TIMEOUT = 600.0
 RESTORE_TIMEOUT = 30.0
 """Seconds. Inspecting and describing have time limits of their own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
 
@@ -194,15 +193,6 @@ class ProcessKernel:
             told = checked(UndoAnswer, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
         worker.cwd = told.cwd or worker.cwd
         return told.restoration
-
-    def branch(self, cell: int, place: KeepPlace) -> KeepResult:
-        worker = self._processes.needed()
-        settings = self._place.keep_settings(place)
-        with between_cells(self._turn, "make a branch"):
-            result = checked(KeepResult, worker.request("branch", BRANCH_TIMEOUT, cell=cell, settings=settings))
-        if result.error:
-            raise KernelError(f"The branch could not be written: {result.error}.")
-        return result
 
     def kept(self) -> KeptNamespace | None:
         if self._keep_place is None:

@@ -202,7 +202,7 @@ def _signature(function: HostFunction) -> str:
 
 
 def edited(block: int) -> str:
-    """Tell the model that the user, or their hook, changed a block before it ran; the code that ran follows."""
+    """Tell the model that the user changed a block before it ran; the code that ran follows."""
     return f"The person edited block {block + 1} of your code. This is what ran:"
 
 

@@ -83,7 +83,7 @@ def rlm(
     its calls of tools together. small (20,000): texts of at most so many characters are given to the model whole.
     ask_above (50): sub-calls that need no consent. yes: allow more sub-calls than that; otherwise further ones are refused, and the model
     makes do with what it has.
-    concurrency: how many calls run at a time. log: a file to write the events to, for ``mahtab-tui rlm --replay``.
+    concurrency: how many calls run at a time. log: a file to write the events to, as JSON lines.
     raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
     on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
     searcher: keeps the model and the sandboxes' server for the next search.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 
@@ -23,16 +22,3 @@ class SearchControl(Protocol):
 
     def answer(self, request: str, run: bool) -> None:
         """Answer the question before a large fan-out."""
-
-
-class NoControl:
-    """Control of a recording: each method only tells the user why it cannot act."""
-
-    def __init__(self, tell: Callable[[str], None], why: str) -> None:
-        def refuse(*args: object, **kwargs: object) -> None:
-            tell(why)
-
-        self.stop = self.retry = self.make_variable = self.answer = refuse
-
-    def text(self, tree: str, start: int, end: int) -> str | None:
-        return None

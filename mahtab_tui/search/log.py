@@ -1,4 +1,4 @@
-"""Logs of searches: keeps their events for the caller, writes them to a file as JSON lines, reads and replays them."""
+"""Logs of searches: keeps their events for the caller, and writes them to a file as JSON lines."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from mahtab_tui.bus.codec import FORMAT, as_json, from_json
+from mahtab_tui.bus.codec import FORMAT, as_json
 from mahtab_tui.bus.records import Notice, Record, SearchChatStream
 from mahtab_tui.kernel.worker.search_log import packed
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
 MAX_BYTES = 500_000_000
 """The size of one log; later events are not written."""
-_LONGEST_PAUSE = 5.0
-"""Seconds that a replay waits at most between two events."""
 
 _AT_ONCE = 4_000_000
 """Characters of events that are compressed together in memory."""
@@ -121,45 +118,8 @@ class Log:
             self.trouble = f"The log {self._path} is not complete: it was too long."
 
 
-class LogContents(NamedTuple):
-    """The events that could be read from a log."""
-
-    records: Sequence[Record]
-    note: str
-    """A sentence saying what is missing; empty if nothing is."""
-
-
 def _is_replaceable(path: Path) -> bool:
     """Tell whether a file is a log, or empty."""
     with path.open("rb") as file:
         line = file.readline(1_000)
     return not line or _FORMAT.encode() in line
-
-
-def read_log(path: Path) -> LogContents:
-    """Read a log, also one whose writer was killed. Raises `OSError`, and `ValueError` if the file is not a log."""
-    records: list[Record] = []
-    damaged = 0
-    known = False
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
-            try:
-                value = json.loads(line)
-                if number == 0 and isinstance(value, dict) and value.get("format") == _FORMAT:
-                    known = True
-                elif (record := from_json(value)) is not None:  # else of a newer version
-                    records.append(record)
-            except (ValueError, RecursionError):
-                damaged += 1
-    if damaged and not records and not known:
-        raise ValueError(f"{path} is not the log of a search.")
-    return LogContents(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
-
-
-def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tuple[float, Record]]:
-    """Yield each event with the seconds to wait before it. speed: 2 is twice as fast as the search was; None: no waiting."""
-    before = records[0].time if records else 0.0
-    for record in records:
-        delay = 0.0 if speed is None else min(_LONGEST_PAUSE, max(0.0, record.time - before) / speed)
-        before = max(before, record.time)
-        yield delay, record

@@ -83,49 +83,28 @@ class AgentCalls:
         return {**run.answer(), "edited": code if code != given else ""}
 
     def _approved(self, agent: JoinedAgent, call: AgentCall, request: str, code: str) -> tuple[str, tuple[str, ...], bool]:
-        """Return the code that the user's hook, rules and the user let run, the private variables about which the user was asked, and whether
-        it runs in a locked fork first.
+        """Return the code that the rules and the user let run, the private variables about which the user was asked, and whether it runs in a
+        locked fork first.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
         """
         session = self._session
-        code = self._after_hook(agent, call, code)
         rules = session.turns.rules
-        while True:
-            used, verdict = session.private.uses(code), rules.verdict(code)
-            action, rule = verdict
-            if action == "deny":
-                raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
-            if agent.owns_session and (used or action == "ask"):
-                raise AgentCallDeclined("declined: no one is here to approve it")
-            trusted = session.approval == "auto" or agent.trusted
-            if not used and action != "ask" and (trusted or action == "allow"):
-                return code, used, False
-            why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
-            if not used and action == "lock":
-                if not (cannot := rules.cannot_lock()):
-                    return code, used, True
-                why = rules.explain_once(cannot) or why
-            why = why_asked(used, agent.name) if used else f"the rule {rule} asks" if action == "ask" else why
-            approved = session.joined_agents.approved(agent, call, request, code, why=why)
-            code = approved if approved == code else self._after_hook(agent, call, approved)
-            if code == approved:
-                return code, used, False
-
-    def _after_hook(self, agent: JoinedAgent, call: AgentCall, code: str) -> str:
-        """Return the code as the hook ``before_cell`` leaves it. Raises `AgentCallDeclined` and `AgentCallRefused`."""
-        hooks = self._session.hooks
-        if hooks is None:
-            return code
-        from mahtab_tui.session.hooks import HookBlocked
-
-        call.say("the user's hook looks at it")
-        stopped = threading.Event()
-        try:
-            with call.stoppable(stopped.set):
-                return hooks.before_cell(code, "agent", agent.name, stopped)
-        except HookBlocked as blocked:
-            raise AgentCallDeclined(f"declined: {blocked}") from None
+        used, (action, rule) = session.private.uses(code), rules.verdict(code)
+        if action == "deny":
+            raise AgentCallDeclined(f"declined: the user's rule {rule} forbids it")
+        if agent.owns_session and (used or action == "ask"):
+            raise AgentCallDeclined("declined: no one is here to approve it")
+        trusted = session.approval == "auto" or agent.trusted
+        if not used and action != "ask" and (trusted or action == "allow"):
+            return code, used, False
+        why = "changes of agents are not reviewed afterwards" if session.approval == "review" else None
+        if not used and action == "lock":
+            if not (cannot := rules.cannot_lock()):
+                return code, used, True
+            why = rules.explain_once(cannot) or why
+        why = why_asked(used, agent.name) if used else f"the rule {rule} asks" if action == "ask" else why
+        return session.joined_agents.approved(agent, call, request, code, why=why), used, False
 
     def _reset(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:
         session = self._session

@@ -34,10 +34,6 @@ Attach = Literal["nothing", "files and variables", "commands too"]
 """Which mentions in a question are followed. A question from code, such as `ask()` in a cell, must attach nothing: it may hold anything."""
 
 
-class QuestionBlocked(ModelError):
-    """A hook keeps a question from being asked; the user has been told."""
-
-
 @dataclass(eq=False, repr=False)
 class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
@@ -75,30 +71,11 @@ class AgentThread:
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
-        """Ask and wait; returns the final words. attach: which mentions in the question are followed.
-
-        Raises `ModelError`; `QuestionBlocked` if the hook ``before_question`` keeps it from being asked.
-        """
+        """Ask and wait; returns the final words. attach: which mentions in the question are followed. Raises `ModelError`."""
         prompt = self._turns.secrets.mask(prompt)
         with self._turns.turn():
             self._withdrawn.clear()
-            hooks = self._turns.hooks
-            if hooks is not None:
-                from mahtab_tui.session.hooks import HookBlocked
-
-                try:
-                    prompt = hooks.before_question(prompt)
-                except HookBlocked as blocked:
-                    raise QuestionBlocked(str(blocked)) from None
-            outcome: Literal["ok", "error", "stopped"] = "error"
-            answer = ""
-            try:
-                answer = self._ask(prompt, attach)
-                outcome = "stopped" if self._withdrawn.is_set() else "ok"
-            finally:
-                if hooks is not None:
-                    hooks.after_answer(prompt, answer, outcome)
-            return answer
+            return self._ask(prompt, attach)
 
     def _ask(self, prompt: str, attach: Attach) -> str:
         # Log the question first: creating the agent takes a while.
@@ -222,8 +199,6 @@ class AgentThread:
             step = self.plans is not None and self.plans().is_step(item.id)
             try:
                 answer = self.ask(item.text, attach="nothing" if step else "commands too")
-            except QuestionBlocked:
-                pass
             except ModelError as error:
                 if self._agent is None:  # the agent could not be created, which nothing has reported yet
                     emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))

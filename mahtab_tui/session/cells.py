@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
@@ -24,9 +24,6 @@ from mahtab_tui.session.going_on import attrs_of
 from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.tool_calls import ToolCalls
-
-if TYPE_CHECKING:
-    from mahtab_tui.session.hooks import By, Hooks
 
 YOU = "you"
 
@@ -60,7 +57,6 @@ class Cells:
     _tools: ToolCalls
     _private: PrivateNames
     _face: Face
-    _hooks: Hooks | None
     _: KW_ONLY
     first: InitVar[int]
     """The number of the first cell."""
@@ -152,16 +148,8 @@ class Cells:
 
         bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
         called after waiting for another agent's cell; if it returns true, the cell does not run. allowed: private variables that it may use, so
-        that its output is told. lock: run it in a locked fork. The hook ``before_cell`` sees the user's code here,
-        and that of others before it is approved.
+        that its output is told. lock: run it in a locked fork.
         """
-        if self._hooks is not None and origin == "user":
-            from mahtab_tui.session.hooks import HookBlocked
-
-            try:
-                code = self._hooks.before_cell(code, "user", party)
-            except HookBlocked as blocked:
-                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), str(blocked))
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
@@ -278,9 +266,6 @@ class Cells:
             self._keeping.show()
         elif result.changes:
             self._tell_changes(cell, party, result.changes, guest)
-        if self._hooks is not None:
-            by: By = "model" if whose == "assistant" else "agent" if whose == "agent" else "user"
-            self._hooks.after_cell(cell, code, by, party, str(result.status), f"{result.output}\n{result.detail}" if result.detail else result.output)
         if self._leaves.is_set():
             self._leaves.clear()
             self._face.leave()

@@ -15,7 +15,6 @@ from mahtab_tui.bus.storing import StoreError
 from mahtab_tui.export.entries import Conversation
 from mahtab_tui.export.selection import LONGEST, NothingToExport, select
 from mahtab_tui.export.writing import ENDINGS, write
-from mahtab_tui.kernel.base import KernelError
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
@@ -121,14 +120,6 @@ def _exported(session: Session, order: ExportOrder) -> str:
     """Write the file, and say so in a sentence."""
     conversation = Conversation(session.everything(), asides=True)
     conversation.cover(session.secrets.told)
-    chosen = select(conversation, _id_of(session), name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
+    chosen = select(conversation, session.saved_id, name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
     write(chosen, order.path, over=True)
     return chosen.sentence(str(order.file))
-
-
-def _id_of(session: Session) -> str:
-    """Return the id of a session; empty if it is not saved."""
-    try:
-        return session.branches.session
-    except KernelError:
-        return ""

@@ -17,7 +17,6 @@ from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.branches import Branches
 from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
@@ -39,13 +38,11 @@ from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.session.undo import Undo
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system.exporting import traces_go_to
 
 if TYPE_CHECKING:
     import logging
 
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.server_calls import ServerCalls
@@ -93,10 +90,6 @@ class Parts:
         log.addHandler(self.broadcast)
         self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
         log.addHandler(self.private)
-        if not no_trace and traces_go_to():
-            from mahtab_tui.session.traces import Traces
-
-            log.addHandler(Traces(log, secrets, self.private, profile))
         self.models = Models(log, settings, profile, kernel)
         self.spending = Spending(lambda: settings.max_usd)
         self.spending.resume(past)
@@ -108,18 +101,12 @@ class Parts:
         self.rebuilding = Rebuilding(past)
         log.addHandler(self.rebuilding)
         last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
-        self.hooks: Hooks | None = None
-        if settings.hooks:
-            from mahtab_tui.session.hooks import Hooks
-
-            self.hooks = Hooks(log, settings, secrets, profile)
-        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, self.hooks, first=last + 1)
+        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, first=last + 1)
         self.undo = Undo(log, kernel, self.keeping, self.cells)
-        self.branches = Branches(log, settings, store, kernel, self.cells, self.undo)
         self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
         self.approvals: UserRequests[Decision] = UserRequests()
         parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
-        self.turns = TurnHost(*parts, self.private, self.hooks, past, can_ask=face.can_ask)
+        self.turns = TurnHost(*parts, self.private, past, can_ask=face.can_ask)
         self.entries = Entries(log)
         self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
         self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
@@ -156,8 +143,6 @@ class Parts:
         if leave:  # before anything that it waits for is answered
             self.save()
             self.kernel.close(leave=True, on_purpose=not hurry)
-        if self.hooks is not None:
-            self.hooks.close()
         self.joined_agents.close()
         self.host.inputs.cancel_all()
         self.approvals.cancel_all()

@@ -27,14 +27,12 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.spending import Spending
     from mahtab_tui.session.agent_thread import AgentThread
     from mahtab_tui.session.attachments import Attachments
-    from mahtab_tui.session.branches import Branches
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.entries import Entries
     from mahtab_tui.session.face import Face
     from mahtab_tui.session.ground import Ground
-    from mahtab_tui.session.hooks import Hooks
     from mahtab_tui.session.inbox import Inbox, Item, Mode
     from mahtab_tui.session.joined_agents import JoinedAgents
     from mahtab_tui.session.keeping import Keeping
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
 
 _TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. To take it back, leave, and come back with --continue."
 
-Stopped = Literal["model", "cell", "hook"]
+Stopped = Literal["model", "cell"]
 T = TypeVar("T")
 
 
@@ -159,10 +157,8 @@ class Session:
     knowledge: _Part[Knowledge] = _Part()
     searches: _Part[Searches] = _Part()
     keeping: _Part[Keeping] = _Part()
-    hooks: _Part[Hooks | None] = _Part()
     cells: _Part[Cells] = _Part()
     undo: _Part[Undo] = _Part()
-    branches: _Part[Branches] = _Part()
     attachments: _Part[Attachments] = _Part()
     approvals: _Part[UserRequests[Decision]] = _Part()
     turns: _Part[TurnHost] = _Part()
@@ -259,8 +255,8 @@ class Session:
 
     @property
     def cell_runs(self) -> bool:
-        """Whether a cell of the user, the model or an agent runs, or a hook."""
-        return self.cells.running or (self.hooks is not None and self.hooks.at_work)
+        """Whether a cell of the user, the model or an agent runs."""
+        return self.cells.running
 
     @property
     def turn_runs(self) -> bool:
@@ -276,13 +272,10 @@ class Session:
         return plans
 
     def stop(self) -> Stopped | None:
-        """Stop a hook at work, and the model's turn or else the running cell; returns which it was."""
-        hook_stops = self.hooks is not None and self.hooks.stop()
+        """Stop the model's turn, or else the running cell; returns which it was."""
         if self.turns.in_turn:
             self.agent.stop()
             return "model"
-        if hook_stops:
-            return "hook"
         if self.kernel.interrupt():
             return "cell"
         return None
@@ -341,6 +334,14 @@ class Session:
         return self._parts.cell_thread.load(file)
 
     # Queries
+
+    @property
+    def saved_id(self) -> str:
+        """Return the id under which the session is saved; empty if it is not saved."""
+        from mahtab_tui.store.sqlite import SqliteStore
+
+        store = self.ground.get().store
+        return store.session if isinstance(store, SqliteStore) else ""
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises `StoreError`."""

@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.store.digest import rename_session as rename_saved
 from mahtab_tui.store.digest import title_of
 from mahtab_tui.store.resume import database
@@ -17,13 +16,15 @@ if TYPE_CHECKING:
 
 def rename_session(session: Session, title: str) -> None:
     """Change the title on a thread; a notice tells how it went."""
-
-    masked = title_of(session.secrets.mask(title))
+    saved, masked = session.saved_id, title_of(session.secrets.mask(title))
+    if not saved:
+        session.notice("This session is not saved, so it has no title.", "warning")
+        return
 
     def work() -> None:
         try:
-            rename_saved(database(), session.branches.session, masked)
-        except (StoreError, KernelError) as error:
+            rename_saved(database(), saved, masked)
+        except StoreError as error:
             session.notice(str(error), "warning")
         else:
             session.notice(f"This session is now called: {masked}")

@@ -34,7 +34,6 @@ from mahtab_tui.session.variable_context import describe_changes, describe_for_m
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
     from mahtab_tui.session.code_rules import CodeRules, Verdict
-    from mahtab_tui.session.hooks import Hooks
 
 
 _PLAN = "This is a plan: nothing changes until the user accepts it."
@@ -64,7 +63,6 @@ class TurnHost:
     _attachments: Attachments
     approvals: UserRequests[Decision]
     _private: PrivateNames
-    hooks: Hooks | None
     past: InitVar[Sequence[Record]]
     _: KW_ONLY
     can_ask: bool
@@ -175,17 +173,6 @@ class TurnHost:
             return describe_changes(self._kernel, self._private, result.changes, printed=bool(result.output.strip()))
         except KernelError:
             return ""
-
-    def before_cell(self, code: str) -> Decision | str:
-        if self.hooks is None:
-            return code
-        from mahtab_tui.session.hooks import HookBlocked
-
-        try:
-            code = self.hooks.before_cell(code, "model", self.party)
-        except HookBlocked as blocked:
-            return Decision("stop") if self.cancelled.is_set() else Decision("refuse", reason=str(blocked))
-        return Decision("stop") if self.cancelled.is_set() else code
 
     def decide_alone(self, request: ApprovalRequest) -> Decision | str:
         approval, code = self.profile.approval, request.code

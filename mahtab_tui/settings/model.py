@@ -32,6 +32,7 @@ from mahtab_tui.settings.sources import (
     mcp_json_file,
     place_of,
     project_folder,
+    removed_settings,
     variable_of,
 )
 
@@ -45,13 +46,11 @@ _OF_A_PROVIDER = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
 """Endings of the names of variables that hold a provider's or a gateway's key."""
 _LONGEST = 200
 """Characters of a path in a sentence."""
-_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 ApprovalMode = Literal["ask", "review", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
 Provider = Literal["claude", "anthropic", "openai", "openrouter", "llamacpp", "lmstudio", "vllm", "ollama"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
-HookName = Literal["before_cell", "after_cell", "before_question", "after_answer"]
 
 
 def resource_folder(name: str) -> Path:
@@ -166,10 +165,6 @@ class Settings(BaseSettings):
     mcp: dict[str, McpServer] = Field(
         default_factory=dict, description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others"
     )
-    hooks: dict[HookName, str | list[str]] = Field(
-        default_factory=dict, description="Your programs or Python functions that run before and after cells and questions"
-    )
-    hook_seconds: float = Field(10.0, gt=0, description="Seconds that a hook may take")
 
     @model_validator(mode="after")
     def _hide_token(self) -> Settings:
@@ -207,13 +202,6 @@ class Settings(BaseSettings):
             raise ValueError("name the provider and the model, as in ollama:nomic-embed-text or openai:text-embedding-3-small")
         return value
 
-    @field_validator("hooks")
-    @classmethod
-    def _can_be_called(cls, value: dict[HookName, str | list[str]]) -> dict[HookName, str | list[str]]:
-        if not all(_FUNCTION.fullmatch(hook) if isinstance(hook, str) else hook and hook[0] for hook in value.values()):
-            raise ValueError('a hook is a command as a list of words, such as ["python3", "check.py"], or a function, "module:function"')
-        return value
-
     def rlm_limits(self) -> dict[str, Any]:
         """Return the limits of a search, with the argument names of `search.limits.limits_of`."""
         return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
@@ -235,7 +223,7 @@ class Settings(BaseSettings):
 
     @property
     def held_back(self) -> tuple[str, ...]:
-        """A sentence for each project file with values that are not used: because the user has not trusted them, or a server cannot be used."""
+        """A sentence for each file with values that are not used: the user has not trusted them, a server cannot be used, a setting was removed."""
         return self._held_back
 
     def of_project(self, key: str) -> bool:
@@ -272,7 +260,7 @@ def load_settings(**given: Any) -> Settings:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
         found = all_held_back(Settings)
-        settings._held_back = (*(_checked(each).sentence for each in found), *read_mcp_json(mcp_json_file()).problems)
+        settings._held_back = (*(_checked(each).sentence for each in found), *read_mcp_json(mcp_json_file()).problems, *removed_settings(Settings))
         held_back = (key for each in found for key in each.values.get("api_keys", {}).values())
         environment = (key for name, key in os.environ.items() if name.endswith(_OF_A_PROVIDER))
         settings._other_keys = (*held_back, *environment)

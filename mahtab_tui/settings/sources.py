@@ -21,6 +21,14 @@ _KEY_ENDING = "_api_key"
 
 COMMAND_LINE, DEFAULT = "command line", "default"
 
+REMOVED = frozenset(
+    {
+        "hooks",
+        "hook_seconds",
+    }
+)
+"""Settings of earlier versions. A file that still names one is read without it."""
+
 
 class SettingsError(Exception):
     """A setting that cannot be used; the message says which one, where it is, and what is allowed."""
@@ -153,7 +161,7 @@ class EnvFile(_Source):
         values = {key: value for key, value in self._source().items() if key in self.settings_cls.model_fields}
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
-            if key != name and key not in self.settings_cls.model_fields:
+            if key != name and key not in self.settings_cls.model_fields and key not in REMOVED:
                 raise SettingsError(f"{env_file_line([name])}: {no_setting(self.settings_cls, key)}")
         keys = {
             name.removesuffix(_KEY_ENDING): value
@@ -161,6 +169,10 @@ class EnvFile(_Source):
             if value and name.endswith(_KEY_ENDING) and not name.startswith(PREFIX.lower())
         }
         return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
+
+    def removed(self) -> list[str]:
+        """Return the settings of earlier versions that the file names."""
+        return [key for key in REMOVED if variable_of(key).lower() in self._source.env_vars]
 
 
 class TomlFile(_Source):
@@ -190,16 +202,31 @@ def _mcp_values() -> dict[str, Any]:
 
 
 def _read_known(settings_cls: type[BaseSettings], path: Path) -> dict[str, Any]:
-    """Return the values of a configuration file. Raises `SettingsError` if it cannot be read, or has a key that is no setting."""
-    values = read_config(path)
+    """Return the values of a configuration file. Raises `SettingsError` if it cannot be read, or has a key that was never a setting."""
+    values = {key: value for key, value in read_config(path).items() if key not in REMOVED}
     for key in values:
         if key not in settings_cls.model_fields:
             raise SettingsError(f"{path}, line {line_of(path, key)}: {no_setting(settings_cls, key)}")
     return values
 
 
+def removed_settings(settings_cls: type[BaseSettings]) -> list[str]:
+    """Return a sentence for each file that still names settings which were removed. Raises `SettingsError`."""
+    env = EnvFile(DotEnvSettingsSource(settings_cls))
+    found = [(env_file(), env.removed()), *((path, REMOVED & read_config(path).keys()) for path in dict.fromkeys(config_files(project_folder())))]
+    return [f"{path}: {_about_removed(sorted(keys))}" for path, keys in found if keys]
+
+
+def _about_removed(keys: list[str]) -> str:
+    if len(keys) == 1:
+        return f"The setting {keys[0]} was removed and is ignored."
+    return f"The settings {', '.join(keys[:-1])} and {keys[-1]} were removed and are ignored."
+
+
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
     """Return a message for an unknown setting, with a near name."""
+    if key in REMOVED:
+        return f"the setting {key} was removed."
     near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(settings_cls.model_fields)}."
     return f"there is no setting {key!r}. {hint}"

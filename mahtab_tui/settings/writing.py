@@ -134,7 +134,6 @@ def problems(path: Path) -> list[str]:
 _EXAMPLES = {
     "api_keys": '# [api_keys]\n# openai = ""',
     "keymap": '# [keymap]\n# toggle-mode = ""',
-    "hooks": '# [hooks]\n# before_cell = ["python3", "check.py"]',
     "mcp": '# [mcp]\n# github = { command = "npx", args = ["-y", "@modelcontextprotocol/server-github"] }',
 }
 """Of each table an entry."""

@@ -77,7 +77,7 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
     marks = [mark for mark in marks if mark not in past]  # they count however long ago they were made
     if page.earlier:
         count = f"{page.earlier:,} earlier records are" if page.earlier > 1 else "1 earlier record is"
-        marks.append(_notice(f"{count} not shown here: mahtab-tui replay {row.id} shows everything, and /export writes it."))
+        marks.append(_notice(f"{count} not shown here: /export writes all of them."))
     past = [*marks, *past]
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))

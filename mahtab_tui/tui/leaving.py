@@ -49,7 +49,7 @@ class Leaving:
             self.row = LeaveRow(self._lost, self._goes_on, self._app.get_key_display(quit_key) if quit_key else "The same key")
             self._app.screen.mount(self.row)
 
-    def go_to(self, session: str, *, back: str = "/branches") -> None:
+    def go_to(self, session: str, *, back: str) -> None:
         """Ask whether to leave this session for another one, which opens in its place. back: the command that lists this one then."""
         from mahtab_tui.tui.screens.confirm import confirm
 

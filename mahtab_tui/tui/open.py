@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import RunningSession
-    from mahtab_tui.store.replaying import Replayed
 
 _LOOK = 1.0
 """Seconds between two checks whether another program has taken over the session."""
@@ -261,28 +260,6 @@ class Sharing:
             self._server = ShareServer(self._session, self._project)
         except SharingError as error:
             self._session.notice(f"Agents cannot join this session: {error}", "warning")
-
-
-def replay_log(path: Path, speed: float | None) -> int:
-    """Play a recorded search; returns the exit code. speed: 2 is twice the original speed, None shows all at once.
-
-    Raises `OSError`, `ValueError` for a file that is no log, `NoTerminal`.
-    """
-    from mahtab_tui.search.log import read_log, replay
-    from mahtab_tui.tui.replay_app import ReplayApp
-
-    opened = read_log(path)
-    settings = _prepared()
-    return _shown(ReplayApp(replay(opened.records, speed), note=opened.note, theme=_theme(settings), keymap=settings.keymap))
-
-
-def replay_session(source: Replayed, speed: float) -> tuple[int, str]:
-    """Play a saved session; returns the exit code, and the id of the session to open then, empty for none. Raises `NoTerminal`, `StoreError`."""
-    from mahtab_tui.tui.session_replay import SessionReplayApp
-
-    settings = _prepared()
-    app = SessionReplayApp(source.title, source.records, speed=speed, theme=_theme(settings), keymap=settings.keymap)
-    return _shown(app), source.take_over(app.shown) if app.takes_over else ""
 
 
 def _prepared() -> Settings:

@@ -39,9 +39,6 @@ class TranscriptPort(Protocol):
     def undo(self, cell: int) -> None:
         """Show what an undo of a cell and of those after it would do, and ask."""
 
-    def branch(self, cell: int) -> None:
-        """Make a branch that begins before a cell, and ask whether to switch to it."""
-
     def pin(self, entry: str, pinned: bool) -> None:
         """Pin an entry at the top of the transcript, or unpin it."""
 

@@ -88,9 +88,6 @@ class SessionPort:
     def undo(self, cell: int) -> None:
         ask_to_undo(self._app, self._session, cell)
 
-    def branch(self, cell: int) -> None:
-        self._app.call_later(self._app.run_action, f"command('branch', '{cell}')")
-
     def pin(self, entry: str, pinned: bool) -> None:
         self._session.pin(entry, pinned)
 

@@ -51,7 +51,7 @@ class WatchApp(TerminalApp[int]):
         styles = resource_folder("styles")
         super().__init__(css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")], theme=theme)
         self._watched = watched
-        self._head = Static(id="replay-head", markup=False)
+        self._head = Static(id="watch-head", markup=False)
         self._state = ""
 
     def compose(self) -> ComposeResult:

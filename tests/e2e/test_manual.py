@@ -70,7 +70,7 @@ def test_questions_without_a_screen_are_answered_by_the_demo(project: Path, word
 
 
 def test_the_search_is_answered_by_the_demo(project: Path) -> None:
-    words = next(words for words in lines_of_program() if words[0] == "rlm" and "--replay" not in words)
+    words = next(words for words in lines_of_program() if words[0] == "rlm")
     (project / "server.log").write_text("10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n")
     done = subprocess.run([*command(), *words, "--model", "demo"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.collector import collecting
 from tests.e2e.conftest import Start
 from tests.services import LocalServer, answering
 from tests.waiting import wait_for
@@ -95,20 +94,6 @@ def test_langsmith_gets_nothing_of_it(start: Start, langsmith: tuple[dict[str, s
             wait_for(lambda: sent)
             assert screen.leave() == 0
             sent.clear()
-
-
-def test_no_traces_are_sent_of_it(start: Start) -> None:
-    with collecting() as collector:
-        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "NO_PROXY": "127.0.0.1"}
-        for arguments in ([], ["--no-store"]):
-            screen = start("--model", "demo", *arguments, env=variables)
-            screen.wait(IDLE)
-            screen.enter("rlm('Where?', 'line'); print('has ' + 'searched')")
-            screen.wait("has searched")
-            assert ("traces out" in screen.text) == (not arguments)
-            assert screen.leave() == 0
-            assert bool(collector.requests) == (not arguments)
-            collector.requests.clear()
 
 
 def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> None:

@@ -159,30 +159,6 @@ def test_a_search_is_watched_on_the_screen(start: Start, log: Path, replay: Call
     screen.wait(r"answer\s+Answer")
 
 
-def test_a_kept_search_is_opened_on_the_screen_even_where_its_end_is_missing(
-    start: Start, log: Path, project: Path, replay: Callable[..., str]
-) -> None:
-    search("Which requests timed out?", str(log), "--model", replay(PART, HAND_DOWN), "--log", "events.jsonl")
-    whole = start("rlm", "--replay", "events.jsonl", "--speed", "50")
-    whole.wait("a recorded search")
-    whole.wait(r"✓ Which requests timed out")
-    whole.type("q")
-    assert whole.wait_end() == 0
-    kept = (project / "events.jsonl").read_bytes()
-    (project / "events.jsonl").write_bytes(kept[: len(kept) * 2 // 3])
-    cut = start("rlm", "--replay", "events.jsonl")
-    cut.wait("Which requests timed out")
-    cut.wait("ended")
-
-
-def test_what_is_no_kept_search_is_one_sentence(project: Path) -> None:
-    (project / "notes.txt").write_text("not a log\n")
-    for file, says in (("notes.txt", "is not the log of a search"), ("missing.jsonl", "cannot be read")):
-        result = search("--replay", file)
-        assert result.returncode == 2
-        assert says in result.stderr
-
-
 def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: Callable[..., str]) -> None:
     model = replay(PART, HAND_DOWN)
     first = start("--model", model)

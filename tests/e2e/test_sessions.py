@@ -84,37 +84,3 @@ def test_a_session_is_one_file_and_comes_back_without_its_variables(start: Start
     screen.enter("print('there is', 'harvest' in globals())")
     screen.wait("there is False")
     assert screen.leave() == 0
-
-
-def test_a_session_comes_up_again_and_is_taken_over(start: Start, project: Path) -> None:
-    screen = start(columns=120, lines=40)
-    screen.wait(IDLE)
-    screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)")
-    screen.wait("many apples")
-    screen.enter("print('no', 'more')")
-    screen.wait("no more")
-    assert screen.leave() == 0
-    name = run().stdout[:8]
-    assert run("export", name, "-o", "it.jsonl.gz").returncode == 0
-
-    (project / "mahtab_tui.py").write_text("raise SystemExit('this file took the place of the program')")
-    screen = start("replay", "it.jsonl.gz", "--speed", "64", columns=120, lines=40)
-    screen.wait("ended")
-    screen.wait("no more")
-    screen.send("t")
-    screen.wait("Begin a new session with the")
-    screen.press("y")
-    screen.wait("was imported from a file")
-    screen.wait(IDLE)
-    screen.enter("print('there is', 'harvest' in globals())")
-    screen.wait("there is False")
-    assert screen.leave() == 0
-
-    for arguments, sentence in (
-        (("replay", "nothing"), "no session whose ID begins with 'nothing'"),
-        (("replay", name, "--speed", "0"), "more than 0"),
-    ):
-        failed = subprocess.run([*command(), *arguments], capture_output=True, text=True)
-        assert failed.returncode != 0
-        assert sentence in failed.stderr
-        assert failed.stderr.count("\n") == 1

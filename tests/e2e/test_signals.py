@@ -138,16 +138,13 @@ time.sleep(1000)
 """
 
 
-@pytest.mark.parametrize("what", ["watch", "replay"])
-def test_a_signal_leaves_the_terminal_as_it_was_also_after_a_screen_that_only_shows(start: Start, home: Path, what: str) -> None:
+def test_a_signal_leaves_the_terminal_as_it_was_also_after_a_screen_that_only_shows(start: Start, home: Path) -> None:
     log = home / ".mahtab" / "logs" / "repl.log"
     log.parent.mkdir(parents=True)
     log.write_text("a line of the log\n")
-    tree = home / "tree.jsonl"
-    tree.write_text('{"format": "mahtab-rlm-1"}\n')
-    screen = start("watch") if what == "watch" else start("rlm", "--replay", str(tree))
+    screen = start("watch")
     before = attributes(screen)
-    screen.wait("a line of the log" if what == "watch" else "mahtab")
+    screen.wait("a line of the log")
     os.kill(screen.pid, signal.SIGTERM)
     assert read_to_end(screen) == -signal.SIGTERM
     assert attributes(screen) == before

@@ -21,10 +21,10 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import PLAIN
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import Limits
-from mahtab_tui.search.log import read_log
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.tree import Tree
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
+from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story, query_of
 
 
@@ -208,10 +208,8 @@ def test_an_answer_cannot_drive_a_terminal_unless_it_is_asked_for_raw() -> None:
 def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
     story = Story()
     rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl", on_event=story.append)
-    opened = read_log(tmp_path / "log.jsonl")
-    assert opened.note == ""
     tree = Tree(story[0].attrs["tree"])
-    for record in opened.records:
+    for record in read_log(tmp_path / "log.jsonl"):
         tree.fold(record)
     assert tree.finished
     assert tree.root is not None

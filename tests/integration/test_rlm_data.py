@@ -23,15 +23,16 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import PLAIN
 from mahtab_tui.search import log as logs
 from mahtab_tui.search.api import Searcher, rlm
-from mahtab_tui.search.log import KeptLog, read_log
+from mahtab_tui.search.log import KeptLog
 from tests.integration.kernels import RecordingHost
 from tests.integration.scripted_searches import LOG, SEARCH, python, scripted
+from tests.records import read_log
 from tests.recursion_scripts import ScriptedModel, Story
 
 
 def test_an_answer_carries_the_calls_and_events_of_its_search(tmp_path: Path) -> None:
     answer = rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, log=tmp_path / "log.jsonl")
-    written = [codec.as_json(record) for record in read_log(tmp_path / "log.jsonl").records]
+    written = [codec.as_json(record) for record in read_log(tmp_path / "log.jsonl")]
     assert answer.log == written
     tree = answer.tree
     assert tree is not None

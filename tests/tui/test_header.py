@@ -239,17 +239,6 @@ async def test_what_langsmith_gets_is_said_at_every_width(make_app: MakeApp, mon
             assert "LangSmith gets every prompt and answer, because LANGSMITH_TRACING=true." in str(pilot.app.query_one(HeaderBar).tooltip)
 
 
-async def test_it_is_said_at_every_width_that_traces_are_sent_and_what_is_in_them(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://me:secret@collector.example")
-    for columns, content in ((80, "false"), (120, "true")):
-        monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content)
-        async with make_app(SESSION).run_test(size=(columns, 24)) as pilot:
-            await told(pilot)
-            assert "ask first  traces out" in line(pilot)
-            what = "with questions, answers, code and outputs" if content == "true" else "without texts"
-            assert f"Traces go to https://collector.example/v1/traces, {what}." in str(pilot.app.query_one(HeaderBar).tooltip)
-
-
 def window(tokens: int, size: int = 200_000, **attrs: Any) -> Record:
     return made(tags.WINDOW, "", {"tokens": tokens, "size": size, **attrs})
 

@@ -110,7 +110,7 @@ async def test_a_cell_is_run_edited_and_looked_at_from_its_menu() -> None:
         assert marked(app) == "plot()"
         await press(pilot, "alt+r", "enter")
         assert {"entry-run-to", "entry-run-all", "entry-edit", "entry-hide", "entry-open"} <= offered(app)
-        assert not {"entry-replace", "entry-undo", "entry-branch", "entry-mention", "entry-explain"} & offered(app)
+        assert not {"entry-replace", "entry-undo", "entry-mention", "entry-explain"} & offered(app)
         for keys in (["u", "enter"], ["enter", "U", "enter"], ["enter", "e"], ["enter", "r", "enter"], ["enter", "m"], ["enter", "o"]):
             await press(pilot, *keys)
         await press(pilot, "up", "enter", "o")
@@ -134,7 +134,7 @@ async def test_words_of_a_notebook_can_be_run_up_to_and_nothing_else() -> None:
         app.pane.focus()
         await press(pilot, "up", "up", "up", "enter")
         assert marked(app) == "# Title\n\nwith *words*"
-        assert not {"entry-edit", "entry-again", "entry-undo", "entry-branch", "entry-open"} & offered(app)
+        assert not {"entry-edit", "entry-again", "entry-undo", "entry-open"} & offered(app)
         await press(pilot, "u", "enter", "alt+r")
         assert app.said == [("up to", 1), ("refused", "Only code and questions can be run again.")]
 

@@ -57,9 +57,6 @@ class NotedPort:
     def undo(self, cell: int) -> None:
         self.said.append(("undo", cell))
 
-    def branch(self, cell: int) -> None:
-        self.said.append(("branch", cell))
-
     def open_output(self, cell: int) -> None:
         self.said.append(("output", cell))
 

@@ -58,14 +58,3 @@ def test_what_is_saved_of_variables_is_said(home: Path, project: Path, monkeypat
     monkeypatch.setattr("sys.platform", platform)
     said = doctor._variables(doctor._settings()[0])
     assert said.startswith(line) if platform == "darwin" else said == line
-
-
-def test_it_is_said_where_traces_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.example")
-    assert doctor._traces() == "✓ traces      go to http://collector.example/v1/traces, without texts"
-    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    assert "with questions, answers, code and outputs" in doctor._traces()
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    assert "install mahtab-tui[otel]" in doctor._traces()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    assert "grpc is not supported" in doctor._traces()

@@ -13,7 +13,6 @@ import pytest
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import KINDS, encode
-from mahtab_tui.search.log import read_log
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.agent_thread import conversation
@@ -23,6 +22,7 @@ from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
+from tests.records import read_log
 
 WRITTEN = Path(__file__).parent.parent / "data" / "0.1.0"
 SESSION = "0a1b2c3d"
@@ -103,10 +103,8 @@ def test_it_is_found_once_it_was_read(sessions: Path) -> None:
 
 
 def test_the_log_of_a_search_is_read() -> None:
-    opened = read_log(WRITTEN / "search.jsonl")
-    assert opened.note == ""
     tree = Tree("")
-    for record in opened.records:
+    for record in read_log(WRITTEN / "search.jsonl"):
         tree.fold(record)
     assert tree.root is not None
     assert (tree.root.state, tree.root.answer, len(tree.nodes)) == ("done", "five and five and five and five", 5)

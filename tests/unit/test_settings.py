@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings, resource_folder
-from mahtab_tui.settings.sources import place_of
+from mahtab_tui.settings.sources import REMOVED, place_of
+from mahtab_tui.settings.values import given_settings
 from tests.trust import trust_project
 
 
@@ -28,7 +29,6 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "keymap": tuple({"help": f"f{number}"} for number in range(6)),
     "mcp": tuple({"one": {"command": f"program-{number}"}} for number in range(6)),
     "embedding_model": tuple(f"ollama:value-{number}" for number in range(6)),
-    "hooks": tuple({"before_cell": [f"program-{number}"]} for number in range(6)),
 }
 """For each setting one value for each source, the one that wins first; what is not here is made by `values_of`."""
 
@@ -260,15 +260,24 @@ def test_a_folder_that_was_taken_away_is_said(tmp_path: Path, monkeypatch: pytes
     [
         ('embedding_model = "nomic"', "embedding_model: name the provider and the model, as in ollama:nomic-embed-text"),
         ('embedding_model = "ollama:"', "embedding_model: name the provider and the model"),
-        ('hooks = { before_cell = "check.py" }', "hooks: a hook is a command as a list of words"),
-        ("hooks = { before_cell = [] }", "a hook is a command as a list of words"),
-        ('hooks = { before_cell = [""] }', "a hook is a command as a list of words"),
-        ('hooks = { before_cel = ["a"] }', "hooks.before_cel: input should be 'before_cell', 'after_cell'"),
-        ("hook_seconds = 0", "hook_seconds: input should be greater than 0"),
     ],
 )
-def test_what_is_wrong_with_hooks_and_the_embedding_model_is_said(home: Path, project: Path, line: str, said: str) -> None:
+def test_what_is_wrong_with_the_embedding_model_is_said(home: Path, project: Path, line: str, said: str) -> None:
     write(home / ".mahtab" / "config.toml", f"{line}\n")
     with pytest.raises(SettingsError) as error:
         load_settings()
     assert said in str(error.value)
+
+
+def test_a_file_that_names_removed_settings_is_read_without_them(home: Path, project: Path) -> None:
+    own = write(home / ".mahtab" / "config.toml", 'hook_seconds = "soon"\nmax_turns = 7\n[hooks]\nbefore_cell = 5\n')
+    write(project / ".env", "MAHTAB_HOOK_SECONDS=3\n")
+    settings = load_settings()
+    assert settings.max_turns == 7
+    assert settings.held_back == (
+        f"{project / '.env'}: The setting hook_seconds was removed and is ignored.",
+        f"{own}: The settings hook_seconds and hooks were removed and are ignored.",
+    )
+    assert not REMOVED & Settings.model_fields.keys()
+    with pytest.raises(SettingsError, match="The setting hooks was removed"):
+        given_settings(["hooks=none"])

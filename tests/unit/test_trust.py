@@ -70,8 +70,6 @@ WAITS: dict[str, object] = {
     "keep_kernel": 13.0,
     "mcp": {"theirs": {"command": "./evil"}},
     "embedding_model": "ollama:theirs",
-    "hooks": {"before_cell": ["./evil"]},
-    "hook_seconds": 11.0,
 }
 """Of each setting that can wait for the person a value that does."""
 OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}
@@ -172,7 +170,6 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
         "api_keys": {"openai": "sk-others"},
         "skills_dir": [".."],
         "mcp": {"theirs": {"command": "./worse"}},
-        "hooks": {"before_cell": ["./worse"]},
     }
     value = WAITS[key]
     other = value + 1 if isinstance(value, int | float) else changed.get(key, f"{value}/x")

@@ -124,13 +124,14 @@ class Restore(Record, tag=tags.RESTORE, in_prompt=True):
 
 
 class Branch(Record, tag=tags.BRANCH):
-    """A session has a branch: a session that begins as it was before a cell. In both sessions. Text: a sentence for the user."""
+    """A session is a copy of another one, as that was before an entry. Text: a sentence for the user."""
 
     origin: Word
-    """The session's id."""
+    """The id of the other session."""
     copy: Word
-    """The branch's id."""
+    """The id of the copy."""
     cell: int
+    """Where the copy begins; 0 if it begins before a question."""
 
 
 class Skill(Record, tag=tags.SKILL):

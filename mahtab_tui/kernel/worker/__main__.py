@@ -63,7 +63,6 @@ class Worker:
         """The cells that run or wait: the control thread knows of one before the main thread does."""
         self._between_cells = {
             "undo": self._undo,
-            "branch": self._branch,
             "keep": self._keep,
             "keep_alone": self._keep_alone,
             "restore": self._restore,
@@ -114,7 +113,7 @@ class Worker:
                 "kept": lambda frame: self._made_keeper().index(),
             },
             {
-                **dict.fromkeys(("execute", "answer", "undo", "branch", "keep", "restore"), self._received),
+                **dict.fromkeys(("execute", "answer", "undo", "keep", "restore"), self._received),
                 "reload": self._reload,
                 "undo_limits": self._limit_undo,
                 "keep_in": self._keep_in,
@@ -229,13 +228,6 @@ class Worker:
             if "value" in reply:
                 reply = {"value": {"restoration": reply["value"], "cwd": working_directory()}}
             self._executor.watch.changes(None)
-        self._channel.send(reply_to(frame, **reply))
-
-    def _branch(self, frame: Frame) -> None:
-        """Write the namespace as it was before a cell, between two cells."""
-        undo = self._executor.undo
-        settings = {**frame["settings"], "hidden": self._console.hidden_lines}
-        reply = {"error": _NO_UNDO} if undo is None else undo.answer("branch", frame["cell"], settings)
         self._channel.send(reply_to(frame, **reply))
 
     def _keep_in(self, frame: Frame) -> None:

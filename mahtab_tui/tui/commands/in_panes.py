@@ -41,7 +41,6 @@ TRANSCRIPT_COMMANDS: tuple[PaneCommand, ...] = (
     _entry("entry-frames", "open_frames", "f", "Frames", "Show the frames of the cell's error, with their source"),
     _entry("entry-mention", "mention", "a", "Ask about picture", "Ask about the cell's pictures, which are sent with the question"),
     PaneCommand("entry-undo", "undo_entry", "ctrl+z", "Undo", "Take back what the cell or answer, and all after it, did to variables", "Transcript"),
-    _entry("entry-branch", "branch_entry", "b", "Branch", "Go on from before the cell or the question, in a second session"),
     _entry("entry-hide", "hide_entry", "m", "Hide", "Leave it out of what the model gets, or bring it back"),
     _entry("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer"),
     _entry("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to the pinned entries, one after the other"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
@@ -111,46 +110,6 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
 @command("redo", "", "Redo cells", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
 def redo(work: Workspace) -> None:
     work.session.kernel_control.redo()
-
-
-@slash_command(
-    "branch",
-    "Branch",
-    "Begin a second session as this one was before the last cell or answer, or before a cell",
-    "Session",
-    slash="branch",
-    argument="CELL",
-)
-def branch(work: Workspace, cell: str) -> None:
-    number = cell_number(cell)
-    if number is None:
-        work.refuse("Name a cell by its number, as in /branch 12", f"/branch {cell}")
-        return
-    from mahtab_tui.kernel.base import KernelError
-
-    def make() -> None:
-        try:
-            copy = work.session.branches.create(number or None)
-        except KernelError as error:
-            work.app.call_later(work.tell, str(error), "warning")
-        else:
-            work.app.call_later(work.leaving.go_to, copy)
-
-    threading.Thread(target=make, name="branch", daemon=True).start()
-
-
-@command("branches", "", "Branches", "List the branches of this session, and switch to one", "Session", slash="branches")
-def branches(work: Workspace) -> None:
-    from mahtab_tui.kernel.base import KernelError
-    from mahtab_tui.tui.screens.branches import BranchesScreen
-    from mahtab_tui.tui.screens.dialog import ask
-
-    try:
-        present = work.session.branches.session
-    except KernelError as error:
-        work.tell(str(error), "warning")
-    else:
-        ask(work.app, BranchesScreen(present, work.session.branches.family), work.leaving.go_to)
 
 
 @command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")

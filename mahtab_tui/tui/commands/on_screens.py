@@ -1,4 +1,4 @@
-"""Commands of the inspector, of the screens that show the output of a cell, and of a recording that is played."""
+"""Commands of the inspector and of the screens that show the output of a cell."""
 
 from __future__ import annotations
 
@@ -85,27 +85,10 @@ FRAMES_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand("frame-output", "whole_output", "o", "Output", "Show all output of the cell", "Output", True),
 )
 
-PLAYER_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("replay-pause", "pause", "space", "Pause", "Stop playing, or go on", "Replay", True, priority=True),
-    PaneCommand("replay-finish", "finish", "greater_than_sign", "To the end", "Show the rest at once", "Replay", True, priority=True),
-)
-
-PACE_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("replay-faster", "pace(1)", "plus,equals_sign", "Faster", "Play faster", "Replay", True, priority=True),
-    PaneCommand("replay-slower", "pace(-1)", "minus", "Slower", "Play slower", "Replay", True, priority=True),
-)
-
-SESSION_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("replay-step", "step", "right", "Step", "Show the session's next record, and pause", "Replay", True, priority=True),
-    PaneCommand(
-        "replay-take-over", "take_over", "t", "Take over", "Begin a new session with what is shown, and go on with it", "Replay", True, priority=True
-    ),
-)
-
 PANE_COMMANDS: tuple[PaneCommand, ...] = (
     *(*TRANSCRIPT_COMMANDS, *NODE_COMMANDS),
     *(*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURE_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS),
     *(*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_COMMANDS, *TEXT_COMMANDS, *ARRAY_COMMANDS, *PLOT_COMMANDS),
-    *(*VARIABLE_COMMANDS, *PLAYER_COMMANDS, *PACE_COMMANDS, *SESSION_COMMANDS),
+    *VARIABLE_COMMANDS,
 )
 """All commands of single panes and screens. A user can change their keys, as those of the application's commands."""

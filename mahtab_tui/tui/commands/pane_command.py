@@ -45,10 +45,10 @@ class SlashCommand(PaneCommand):
     """What may follow the slash name; empty for nothing."""
 
 
-def bindings(commands: Iterable[PaneCommand], group: Binding.Group | None = None) -> list[BindingType]:
-    """Make a binding for each command that has a key of its own. group: in which the footer shows them."""
+def bindings(commands: Iterable[PaneCommand]) -> list[BindingType]:
+    """Make a binding for each command that has a key of its own."""
     return [
-        Binding(each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id, tooltip=each.help, group=group)
+        Binding(each.keys, each.action, each.title, show=each.footer, priority=each.priority, id=each.id, tooltip=each.help)
         for each in commands
         if each.bound
     ]

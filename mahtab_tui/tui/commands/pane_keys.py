@@ -53,6 +53,5 @@ PANE_KEYS: tuple[KeyHelp, ...] = (
     KeyHelp("f2, f5, f6, f8", "Change its title; copy it; export it to a file; delete it, after a question", "Sessions"),
     KeyHelp("ctrl+t", "List the sessions of this folder, or of all", "Sessions"),
     KeyHelp("tab", "Go to its text, whose entries the arrows mark; F5 copies what was before the marked one", "Sessions"),
-    KeyHelp("q, f10", "Leave; switch between the dark and the light theme", "Replay"),
     KeyHelp("enter, tab, ctrl+r", "Change the setting; choose your file or the project's; remove it from the file", "Settings"),
 )

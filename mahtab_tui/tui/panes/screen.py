@@ -17,7 +17,7 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.bus import tags
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
-from mahtab_tui.system.exporting import sent_to_langsmith, traces_go_to
+from mahtab_tui.system.exporting import sent_to_langsmith
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.drain import Fold
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
@@ -74,7 +74,7 @@ class Panes(Screen[None]):
     def parts(self) -> ComposeResult:
         """Yield the widgets; the application composes them, so that they exist before it starts."""
         session = self._session
-        yield HeaderBar(session.in_use, sent_to_langsmith(), "" if session.no_trace else traces_go_to(), id="header")
+        yield HeaderBar(session.in_use, sent_to_langsmith(), id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
                 yield Greeting(id="greeting")

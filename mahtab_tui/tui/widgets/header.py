@@ -14,7 +14,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.system.exporting import traces_have_content
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Kernel, Record, Skill, Usage, Window
@@ -68,15 +67,14 @@ class HeaderBar(Widget):
     kernel: reactive[Kernel | None] = reactive(None, always_update=True)
     """The kernel's last record; None before the first one, while it starts."""
 
-    def __init__(self, in_use: Callable[[], str], langsmith: str = "", traces: str = "", *, id: str | None = None) -> None:
+    def __init__(self, in_use: Callable[[], str], langsmith: str = "", *, id: str | None = None) -> None:
         """in_use: says what the session keeps of what it may; waits for the kernel, and raises `KernelError`.
 
-        langsmith: the variable that has everything sent to LangSmith; empty for none. traces: the address to which traces go; empty for none.
+        langsmith: the variable that has everything sent to LangSmith; empty for none.
         """
         super().__init__(id=id)
         self._in_use = in_use
         self._langsmith = langsmith
-        self._traces = traces
         self._kept = ""
         """What that said when the mouse came last."""
         self._skills: dict[str, int] = {}
@@ -144,9 +142,6 @@ class HeaderBar(Widget):
     def _show_tooltip(self) -> None:
         """Show the model's window, tokens, costs, what is kept, and loaded skills."""
         lines = [f"LangSmith gets every prompt and answer, because {self._langsmith}=true."] if self._langsmith else []
-        if self._traces:
-            what = "with questions, answers, code and outputs" if traces_have_content() else "without texts"
-            lines.append(f"Traces go to {one_line(self._traces)}, {what}.")
         if (window := self.window) is not None:
             by = "estimated" if window.estimated else "as the model counted"
             lines.append(f"{window.tokens:,} of the {window.size:,} tokens of the model's window ({by}); /context shows what they are")
@@ -225,8 +220,6 @@ class HeaderBar(Widget):
         parts += ["  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
         if self._langsmith:
             parts += ["  ", ("to LangSmith", "$moon")]
-        if self._traces:
-            parts += ["  ", ("traces out", "$moon")]
         if (window := self.window) is not None:
             part = window.tokens / window.size
             parts += ["  ", (f"{part:.0%}" if narrow else f"window {part:.0%}", "$bad" if part >= FULL else "$muted")]

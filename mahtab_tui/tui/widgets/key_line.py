@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import ActiveBinding, Binding
+from textual.binding import ActiveBinding
 from textual.events import Leave, MouseDown, MouseMove, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
 from textual.screen import Screen
 from textual.strip import Strip
@@ -25,14 +25,13 @@ class Key(NamedTuple):
     shown: str
     """Its name for the user."""
     description: str
-    """Empty for a key whose group goes on: its last key tells what all of them do."""
     enabled: bool
     tooltip: str
 
     @property
     def parts(self) -> tuple[str, str]:
         """The key and its description as they are drawn."""
-        return (f" {self.shown} ", f"{self.description} ") if self.description else (f" {self.shown}", "")
+        return f" {self.shown} ", f"{self.description} "
 
 
 class KeyLine(Widget):
@@ -74,10 +73,9 @@ class KeyLine(Widget):
         for active in screen.active_bindings.values():
             if active.binding.show:
                 first.setdefault(active.binding.action, active)
-        shown = list(first.values())
         keys = tuple(
-            Key(binding.key, self.app.get_key_display(binding), _description(binding, following.binding if following else None), enabled, tooltip)
-            for (_, binding, enabled, tooltip), following in zip_longest(shown, shown[1:])
+            Key(binding.key, self.app.get_key_display(binding), binding.description, enabled, tooltip)
+            for _, binding, enabled, tooltip in first.values()
         )
         if keys != self.keys:
             self.keys = keys
@@ -134,9 +132,3 @@ class KeyLine(Widget):
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
         self._scroll(-_STEP)
-
-
-def _description(binding: Binding, following: Binding | None) -> str:
-    if binding.group is None:
-        return binding.description
-    return "" if following is not None and following.group == binding.group else binding.group.description

@@ -62,17 +62,6 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
         writer.wait()
 
 
-def write_as_of(names: dict[str, Any], namespace: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Write a namespace as if it held these names, in a process of its own. Tells what `finish` does. settings: as for `Keeper`. Raises `OSError`."""
-
-    def write(question: Any) -> dict[str, Any]:
-        namespace.clear()
-        namespace.update(names)
-        return _write(Writer(namespace, os.urandom(8).hex(), {**settings, "carried": [], "lost": []}))
-
-    return finish(fork(write))
-
-
 def _write(writer: Writer) -> dict[str, Any]:
     try:
         return writer.write()

@@ -9,10 +9,9 @@ from typing import Any
 
 from ..limits import TimeLimitError
 from ..statics import address_of, is_class
-from ..stdlib import late_import
 from ..tracebacks import describe_safely
 from .beside import Beside
-from .checkpoint import Checkpoint, CheckpointError, fork
+from .checkpoint import Checkpoint, fork
 from .comparing import StateRequest, Witness
 from .graph import Graph, Limits
 from .kinds import CurrentKinds
@@ -30,8 +29,6 @@ KEPT = 3_000
 """Maximum number of objects that are kept alive for a step."""
 KEEPING = 0.1
 """Seconds of computing for finding them; enough unless objects take long."""
-WRITING = 600.0
-"""Seconds for writing the namespace of a branch."""
 
 
 class UndoHistory:
@@ -157,10 +154,6 @@ class UndoHistory:
     # In a forked process.
 
     def _answer(self, witness: Witness, question: tuple[Any, ...]) -> Any:
-        if question[0] == "write":
-            _, serial, settings = question
-            write_as_of = late_import(f"{__package__.rpartition('.')[0]}.keeping.keeper").write_as_of
-            return write_as_of(self._with(serial).living(self._namespace), self._namespace, settings)
         if question[0] == "describe":
             _, serial, first = question
             return witness.describe(self._with(serial).roots(self._namespace), first)
@@ -176,11 +169,9 @@ class UndoHistory:
         """Return the cells that can be undone, the oldest first."""
         return [{"cell": step.cell, "bytes": 0 if step.checkpoint is None else private_bytes(step.checkpoint.pid)} for step in self._steps]
 
-    def answer(self, action: str, cell: int, settings: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Answer the host: with a ``value``, or a sentence as ``error``. settings: of the action "branch"."""
+    def answer(self, action: str, cell: int) -> dict[str, Any]:
+        """Answer the host: with a ``value``, or a sentence as ``error``."""
         try:
-            if settings is not None:
-                return {"value": self.branch(cell, settings)}
             return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
         except UndoError as error:
             return {"error": str(error)}
@@ -234,23 +225,6 @@ class UndoHistory:
         self._redo.pop()
         self._ended += before.end()
         self._steps += gone
-        return told
-
-    def branch(self, cell: int, settings: dict[str, Any]) -> dict[str, Any]:
-        """Write the namespace to disk as it was before this cell; returns what `keeping.writing.Writer.write` tells. settings: as for a `Keeper`."""
-        step = self._step(cell)
-        later = self._steps[self._steps.index(step) :]
-        at = next((each for each in later if each.changes_inside), None)
-        if at is not None and at.checkpoint is None:
-            raise UndoError(f"There is no branch before cell {cell}, because {at.failure}.")
-        question = ("write", step.serial, settings)
-        try:
-            if at is not None and at.checkpoint is not None:
-                told: dict[str, Any] = at.checkpoint.ask(question, WRITING)
-            else:  # no object was changed in place since then
-                told = self._answer(Witness(self._namespace), question)
-        except CheckpointError as error:
-            raise UndoError(str(error)) from None
         return told
 
     def end(self) -> None:

@@ -48,7 +48,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     """Whether there is a search to show; the screen watches it."""
 
     def __init__(self, control: SearchControl, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
-        """clock: the clock of the records' times; a recording has its own."""
+        """clock: the clock of the records' times."""
         self.trees = Trees()
         self._view = TreeLines(self.trees)
         self._rows = SearchRows(self._view, clock)

@@ -59,7 +59,7 @@ def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str])
 
     pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone. blocks: the code blocks of the last answer.
     """
-    offered = {"entry-pinned": pinned, "entry-undo": undoable, "entry-branch": undoable}
+    offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
         for command in TRANSCRIPT_COMMANDS

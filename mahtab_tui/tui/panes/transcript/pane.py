@@ -162,11 +162,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if (cell := self._cell_to_undo()) is not None:
             self._port.undo(cell)
 
-    def action_branch_entry(self) -> None:
-        """Begin a second session as this one was before a cell, or before the question it answers."""
-        if (cell := self._cell_to_undo()) is not None:
-            self._port.branch(cell)
-
     def _cell_to_undo(self) -> int | None:
         """Return the number of the first cell of the marked entry; otherwise say why there is none."""
         entry = self.marker.marked

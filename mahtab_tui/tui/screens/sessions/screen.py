@@ -19,16 +19,15 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.selection import NothingToExport
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session.exports import export_session
 from mahtab_tui.session.waiting import facts_about_waiting_kernels, stop_waiting_kernel
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
-from mahtab_tui.store.branches import fork
 from mahtab_tui.store.claim import Holder, held
 from mahtab_tui.store.describing import cost, day, size
 from mahtab_tui.store.digest import LONGEST_TITLE, catch_up, rename_session
 from mahtab_tui.store.finding import Found, Hit, find_sessions, wanted_words
+from mahtab_tui.store.forking import fork
 from mahtab_tui.store.preview import preview
 from mahtab_tui.store.resume import NoSession, database, remove_session
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
@@ -87,11 +86,9 @@ def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> Sessi
         project = str(project_folder())
     except SettingsError:
         project = ""
-    try:
-        return SessionsScreen(database(), session.branches.session, project, told=session.secrets.told, commands=commands)
-    except KernelError:
-        why = "This session is not saved, so leave it first:"
-        return SessionsScreen(database(), "", project, may_leave=why, told=session.secrets.told, commands=commands)
+    saved = session.saved_id
+    why = "" if saved else "This session is not saved, so leave it first:"
+    return SessionsScreen(database(), saved, project, may_leave=why, told=session.secrets.told, commands=commands)
 
 
 class SessionsScreen(ListScreen[str | None, Hit]):

@@ -28,7 +28,6 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Kernel": ("python", "kernel", "jupyter_token", "reload", "undo_steps", "undo_memory", "keep_namespace", "keep_namespace_mb", "keep_kernel"),
     "Screen": ("theme", "pictures", "keymap"),
     "Agents": ("share", "agent_gone", "project", "output_format", "highlight", "viewer", "mcp"),
-    "Hooks": ("hooks", "hook_seconds"),
 }
 
 _PLACES = {key: (place, heading) for place, (heading, key) in enumerate((heading, key) for heading, keys in GROUPS.items() for key in keys)}

@@ -1,4 +1,4 @@
-"""Branches of a saved session: its conversation and its namespace, as they were before a cell."""
+"""Copies of a saved session that begin as it was before a cell, and what is told of a long past."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.left_out import LeftOut
-from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store import resume
-from mahtab_tui.store.digest import delete_session
-from mahtab_tui.store.namespaces import is_kept, keep_place
+from mahtab_tui.store.forking import fork
+from mahtab_tui.store.namespaces import keep_place
 from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
 from mahtab_tui.store.sqlite import load_records
-from tests.integration.sessions import Opened
 from tests.waiting import wait_for
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
@@ -60,71 +58,31 @@ def value(session: Session, expression: str) -> str:
 
 
 def texts(id: str) -> list[str]:
-    """What was entered in a session, and what it says of branches."""
+    """What was entered in a session, and what it says of being a copy."""
     said = (records.UserReplIn, records.UserChat, records.Branch)
     return [record.text for _, record in load_records(database(), id).records if isinstance(record, said)]
 
 
-def test_a_branch_before_an_answer_leaves_out_the_question(open_saved: OpenSaved) -> None:
+def test_a_copy_before_an_answer_leaves_out_the_question(open_saved: OpenSaved) -> None:
     session = open_saved()
     run(session, "items = [1]")
     session.submit("ask", "add two")
     wait_for(lambda: session.cells.last == 3 and not session.turn_runs and not session.cells.running)
-    copy = session.branches.create(3)
     session.save()
-    assert texts(copy) == ["items = [1]", f"This session is a branch of {session.branches.session}, before cell 2."]
-    assert texts(session.branches.session)[-1] == f"Branch {copy} begins before cell 2. /branches lists the branches and switches."
-    branch = open_saved(copy)
-    wait_for(lambda: value(branch, "'items' in globals()") == "True")
-    assert value(branch, "items") == "[1]"
-    run(branch, "items.append('branch')")
-    assert value(session, "items") == "[1, 2, 3]"
-    assert [(row.session.id, row.depth, row.cell) for row in branch.branches.family()] == [(session.branches.session, 0, 0), (copy, 1, 2)]
+    copy = fork(session.saved_id, "cell 3")
+    assert texts(copy) == ["items = [1]", f"This session is a copy of {session.saved_id}, before cell 3."]
+    again = open_saved(copy)
+    assert value(again, "'items' in globals()") == "False"
 
 
-def test_branches_of_branches_are_listed_as_a_tree_and_outlive_what_was_deleted(open_saved: OpenSaved) -> None:
-    session = open_saved()
-    first = session.branches.session
-    run(session, "x = [1]", "x.append(2)", "x.append(3)")
-    one = session.branches.create(2)
-    other = session.branches.create()
-    branch = open_saved(one)
-    run(branch, "x.append(4)")
-    deep = branch.branches.create()
-    rows = [(first, 0, 0), (one, 1, 2), (deep, 2, 2), (other, 1, 3)]
-    for each in (session, branch):
-        assert [(row.session.id, row.depth, row.cell) for row in each.branches.family()] == rows
-    delete_session(database(), first)
-    assert [(row.session.id, row.depth) for row in branch.branches.family()] == [(one, 0), (deep, 1)]
-
-
-def test_what_cannot_be_undone_makes_no_branch_and_leaves_nothing_behind(open_saved: OpenSaved, project: Path) -> None:
-    session = open_saved()
-    with pytest.raises(KernelError, match="There is nothing to undo"):
-        session.branches.create()
-    run(session, "x = 1")
-    with pytest.raises(KernelError, match="Cell 9 cannot be undone"):
-        session.branches.create(9)
-    session.save()
-    assert len(session.branches.family()) == 1
-    assert not any(is_kept(folder.name.removeprefix("session-")) for folder in (Path.home() / ".mahtab" / "namespaces").glob("session-*"))
-
-
-def test_a_session_without_a_trace_has_no_branches(open_session: Callable[..., Opened], open_saved: OpenSaved) -> None:
-    it = open_session()
-    with pytest.raises(KernelError, match="not saved"):
-        it.session.branches.create()
-    with pytest.raises(KernelError, match="keep_namespace is off"):
-        open_saved(keep_namespace=False).branches.create()
-
-
-def test_a_private_variable_is_private_in_every_branch_and_however_long_ago_it_was_marked(
+def test_a_private_variable_is_private_in_every_copy_and_however_long_ago_it_was_marked(
     open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_saved()
     run(session, "pay = [1]", "pay.append(2)", "private('pay')")
-    id = session.branches.session
-    copy = session.branches.create(2)
+    session.save()
+    id = session.saved_id
+    copy = fork(id, "cell 2")
     run(session, *(f"x{number} = {number}" for number in range(5)))
     monkeypatch.setattr(resume, "TAIL", 5)
     for each in (copy, id):
@@ -137,8 +95,8 @@ def test_a_private_variable_is_private_in_every_branch_and_however_long_ago_it_w
 def test_a_resumed_session_says_how_many_records_are_not_shown(open_saved: OpenSaved, monkeypatch: pytest.MonkeyPatch) -> None:
     session = open_saved()
     run(session, *(f"x{number} = {number}" for number in range(5)))
-    id = session.branches.create()
-    row = find_session(id, None)
+    session.save()
+    row = find_session(fork(session.saved_id), None)
 
     def first_told(tail: int) -> str:
         monkeypatch.setattr(resume, "TAIL", tail)
@@ -148,5 +106,5 @@ def test_a_resumed_session_says_how_many_records_are_not_shown(open_saved: OpenS
         return past[0].text
 
     assert "not shown" not in first_told(row.records + 1)
-    assert f"1 earlier record is not shown here: mahtab-tui replay {id}" in first_told(row.records - 1)
+    assert "1 earlier record is not shown here: /export writes all of them." in first_told(row.records - 1)
     assert f"{row.records - 4:,} earlier records are not shown here" in first_told(4)
