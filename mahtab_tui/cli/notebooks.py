@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mahtab_tui.bus.records import NotebookFile as NotebookOpened
-from mahtab_tui.bus.records import Notice, Record
+from mahtab_tui.bus.records import NotebookWritten, Notice, Record
 from mahtab_tui.cli.printing import fail
 from mahtab_tui.export.reading import CannotOpen, NotebookFile, read_notebook
 
@@ -52,8 +52,10 @@ def notebook_of(past: list[Record]) -> NotebookFile | None:
     opened = next((record for record in reversed(past) if isinstance(record, NotebookOpened)), None)
     if opened is None:
         return None
+    written = next((record for record in reversed(past) if isinstance(record, NotebookWritten) and record.time >= opened.time), None)
+    file = written.file if written is not None and written.file else opened.file
     try:
-        return replace(read_notebook(Path(opened.file)), kept=opened.kept)
+        return replace(read_notebook(Path(file)), kept=opened.kept)
     except CannotOpen as error:
         past.append(Notice(f"The session's notebook cannot be opened. {error}", level="warning", time=time.time()))
         return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -22,10 +24,6 @@ _MARK = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST = 3_000
 """Lines of texts that are compared: it may take time that grows with their square."""
-
-
-class ChangedOutside(Exception):
-    """Another program has changed the file since it was read or written."""
 
 
 def new_notebook(path: Path) -> NotebookFile:
@@ -69,10 +67,14 @@ def digest_of(path: Path) -> str:
         return ""
 
 
-def write(path: Path, text: str, known: str | None, encoding: str = "utf-8") -> str:
-    """Write a file in one step, and return its digest. Characters that its encoding lacks become ``?``. known: the digest that it must have now; None for any. Raises `ChangedOutside`, `OSError`."""
-    if known is not None and digest_of(path) != known:
-        raise ChangedOutside
+def free_name(path: Path) -> Path:
+    """Return the first of ``name (2).ipynb``, ``name (3).ipynb`` and so on that does not exist."""
+    names = (path.with_name(f"{path.stem} ({number}){path.suffix}") for number in itertools.count(2))
+    return next(name for name in names if not os.path.lexists(name))
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> str:
+    """Write a file in one step and return its digest. Characters that its encoding lacks become ``?``. Raises `OSError`."""
     replace_file(path, text, encoding)
     return digest(text.encode(encoding, "replace"))
 

@@ -69,7 +69,7 @@ CORRECT_FIGURES = "{figures} is not in the output. Correct your answer from the 
 PLANNING = (
     "The person wants a plan now; nothing may change yet. You may run code that only reads: files, programs, connections and threads are refused."
     " What a block does to variables is taken back after it, so each block must work by itself."
-    ' End your last answer with the plan: one step a line, each line beginning with "- [ ] ", without code.'
+    " End your last answer with the plan: a short list of steps, without code."
 )
 STOPPED_RUN = "The person stopped the turn here."
 STOPPED_CALL = "The person stopped the turn before this had ended."

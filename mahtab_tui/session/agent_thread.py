@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.session.plans import Plans
 
 
 Attach = Literal["nothing", "files and variables", "commands too"]
@@ -57,8 +56,6 @@ class AgentThread:
         self._warming = threading.Lock()
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
-        self.plans: Callable[[], Plans] | None = None
-        """Returns the plans of the session, once it has some."""
         self._withdrawn = threading.Event()
         """Set when the user stops the current question."""
 
@@ -195,17 +192,13 @@ class AgentThread:
 
     def _run(self) -> None:
         while (item := self._inbox.take("ask")) is not None:
-            answer: str | None = None
-            step = self.plans is not None and self.plans().is_step(item.id)
             try:
-                answer = self.ask(item.text, attach="nothing" if step else "commands too")
+                self.ask(item.text, attach="commands too")
             except ModelError as error:
                 if self._agent is None:  # the agent could not be created, which nothing has reported yet
                     emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))
             except Exception as error:  # the thread's outermost frame
                 emit(self._log, Notice(f"The question could not be answered: {type(error).__name__}: {error}", level="error"))
-            if self.plans is not None:
-                self.plans().answered(item.id, None if self._turns.cancelled.is_set() or self._withdrawn.is_set() else answer)
 
 
 def conversation(past: Sequence[Record]) -> list[KeptMessage]:

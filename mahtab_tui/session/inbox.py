@@ -43,11 +43,10 @@ class Inbox:
         self._held: set[str] = set()
         """Agents whose cells are held back."""
 
-    def put(self, mode: Mode, text: str, entered: Callable[[int], None] = lambda item: None) -> int:
-        """Add an input of the user, before those of agents; returns its id. entered: called with the id before anybody can take it."""
+    def put(self, mode: Mode, text: str) -> int:
+        """Add an input of the user, before those of agents; returns its id."""
         with self._changed:
             item = Item(next(self._numbers), mode, text)
-            entered(item.id)
             self._enter(self._first_of_agents, item)
         return item.id
 

@@ -19,8 +19,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.storing import StoreError
 from mahtab_tui.export import saving
 from mahtab_tui.export.entries import Cell, Conversation, Entry
-from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, read_notebook, source_of
-from mahtab_tui.export.saving import ChangedOutside
+from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, source_of
 from mahtab_tui.export.selection import Selected
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
@@ -109,9 +108,10 @@ class Notebook(logging.Handler):
     def _resume(self, file: NotebookFile, opened: records.NotebookFile, past: Sequence[Record]) -> None:
         """Go on with a file that this session has opened earlier. If another program has changed it since, its cells are shown again."""
         written = next((record for record in reversed(past) if isinstance(record, records.NotebookWritten | records.NotebookFile)), opened)
-        if str(file.path) != opened.file or file.digest != written.digest:
+        other = str(file.path) != (written.file or opened.file)
+        if other or file.digest != written.digest:
             self._first = opened.first + opened.cells
-            self._changes = int(str(file.path) != opened.file)
+            self._changes = int(other)
             return
         self._shown = True
         self._first = opened.first
@@ -227,25 +227,32 @@ class Notebook(logging.Handler):
 
     # Saving
 
-    def save(self, *, over: bool = False) -> bool:
-        """Write the file if something has changed; returns whether it was written. over: even if another program has changed the file meanwhile.
+    def save(self) -> str:
+        """Write the file and return a sentence about it; do nothing and return "" if the file has all of it.
 
-        Raises `ChangedOutside`, `OSError`.
+        If another program has changed the file meanwhile, write a new one beside it, and go on with that. Raises `OSError`.
         """
         with self._lock:
             changes = self._changes
             content = self._now()
-            text = saving.text_of(self._file, content) if over or content != self._content else ""
+            text = saving.text_of(self._file, content)
+            now = saving.digest_of(self.path)
             # A script has no outputs, so it may be the same although cells ran.
-            written = over or (bool(text) and (self._file.form == "ipynb" or text != saving.text_of(self._file, self._content)))
-            if written:
-                self._digest = saving.write(self.path, text, None if over else self._digest, self._file.style.encoding)
+            same = content == self._content or (self._file.form != "ipynb" and text == saving.text_of(self._file, self._content))
+            sentence = ""
+            if now not in (self._digest, ""):
+                beside = saving.free_name(self.path)
+                self._digest = saving.write(beside, text, self._file.style.encoding)
+                sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(beside.name)}."
+                self._file = replace(self._file, path=beside)
+            elif now != self._digest or not same:
+                self._digest = saving.write(self.path, text, self._file.style.encoding)
+                sentence = f"Saved {self.label}."
+            if sentence:
                 self._content = content
-                emit(self._log, records.NotebookWritten(digest=self._digest))
-            elif saving.digest_of(self.path) != self._digest:
-                raise ChangedOutside
+                emit(self._log, records.NotebookWritten(digest=self._digest, file=str(self.path)))
             self._written_changes = changes
-            return written
+            return sentence
 
     # Keeping it up to date
 
@@ -258,11 +265,11 @@ class Notebook(logging.Handler):
     def _keep(self) -> None:
         self._timer = None
         began = time.monotonic()
-        problem = ""
+        path, problem = self.path, ""
         try:
-            self.save()
-        except ChangedOutside:
-            problem = f"Another program has changed {self.label}, so it is not kept up to date any more. /save asks which to keep."
+            saved = self.save()
+            if self.path != path:
+                emit(self._log, records.Notice(saved, level="warning"))
         except OSError as error:
             problem = f"{self.label} cannot be written: {error.strerror}."
             self._write_soon()
@@ -288,19 +295,7 @@ class Notebook(logging.Handler):
     def save_copy(self, path: Path) -> None:
         """Write the notebook as it is now into another file. Raises `OSError`."""
         with self._lock:
-            saving.write(path, saving.text_of(self._file, self._now()), None, self._file.style.encoding)
-
-    def read_again(self) -> None:
-        """Show the cells of the file as another program has written it, in place of those from before. Raises `CannotOpen`."""
-        with self._lock:
-            file = replace(read_notebook(self.path), kept=self._file.kept)
-            self._fold()
-            self._since = len(self._conversation.entries)
-            self._first += len(self._file.cells)
-            self._edited.clear()
-            self._file, self._content, self._digest = file, file.content, file.digest
-            self._written_changes = self._changes
-        self._show()
+            saving.write(path, saving.text_of(self._file, self._now()), self._file.style.encoding)
 
     def _fold(self) -> None:
         while self._arrived:

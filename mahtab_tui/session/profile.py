@@ -17,6 +17,7 @@ _RIGHTS: dict[ApprovalMode, str] = {
     "review": "The model's code now runs at once, before you see it, with your permissions. Its changes to variables are shown and can be undone; "
     "what it does to files, programs and over the network cannot.",
 }
+_PLANNING = "The model now only reads and answers with a plan. /plan run has it carried out, /plan ends planning."
 
 
 class Profile:
@@ -33,7 +34,7 @@ class Profile:
         """The model's short name, shown beside its answers."""
         self.approval: ApprovalMode = settings.approval
         self.planning = False
-        """Whether the model only reads and proposes a plan."""
+        """Whether the model may only read, and answers with a plan."""
         self._said: set[ApprovalMode] = set()
 
     @property
@@ -66,6 +67,8 @@ class Profile:
         """Let the model only plan, or act again. Code that runs already goes on."""
         self.planning = planning
         self.tell()
+        if planning:
+            emit(self._log, Notice(_PLANNING))
 
     def say_rights(self) -> None:
         """Tell the user, once for each approval mode, what it allows the model's code to do."""

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.models import Models
     from mahtab_tui.session.notebooks import Notebook
     from mahtab_tui.session.parts import Parts
-    from mahtab_tui.session.plans import Plans
     from mahtab_tui.session.private_names import PrivateNames
     from mahtab_tui.session.profile import Profile
     from mahtab_tui.session.requests import UserRequests
@@ -261,15 +260,6 @@ class Session:
     @property
     def turn_runs(self) -> bool:
         return self.turns.in_turn
-
-    @cached_property
-    def plans(self) -> Plans:
-        """The plans of the session; loaded when the user first wants one."""
-        from mahtab_tui.session.plans import Plans
-
-        plans = Plans(self.log, self.profile, self.inbox, self.past)
-        self.agent.plans = lambda: plans
-        return plans
 
     def stop(self) -> Stopped | None:
         """Stop the model's turn, or else the running cell; returns which it was."""

@@ -74,7 +74,7 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     assert again.leave() == 0
 
 
-def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_is_asked_about(start: Start, project: Path) -> None:
+def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_stays(start: Start, project: Path) -> None:
     path = made(project)
     screen = start("it.ipynb", "--model", "demo")
     screen.wait(IDLE)
@@ -88,30 +88,23 @@ def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_is_asked_about(
     screen.press("ctrl+a")
     screen.enter("y = ")
     screen.wait(r"In 1 · you · cell [23] of the notebook")
+    screen.wait("NameError")
     theirs = text_of(new_notebook(cells=[new_code_cell("theirs")]))
     path.write_text(theirs)
     screen.enter("/save")
-    screen.wait("Another program has changed it.ipynb. Keep yours")
-    screen.press("escape")
-    screen.wait_gone("Another program")
+    screen.wait("Another program has changed it.ipynb, so this session is now saved in")
+    screen.wait(r"\(2\)\.ipynb\.")
     assert path.read_text() == theirs
+    assert "y = x + 1" in sources(project / "it (2).ipynb")
     screen.enter("/save copy.ipynb")
     screen.wait("Saved a copy as")
     assert "y = x + 1" in sources(project / "copy.ipynb")
     screen.enter("/save copy.py")
-    screen.wait("A copy of it.ipynb ends with .ipynb")
+    screen.wait(r"A copy of it \(2\).ipynb ends with")
+    screen.enter("/save copy.ipynb")
+    screen.wait("copy.ipynb is there already")
     screen.enter("/save ~nobody-of-this-name/x.ipynb")
     screen.wait("The notebook cannot be written: No such file or directory.")
-    screen.enter("/save")
-    screen.wait("Another program has changed it.ipynb. Keep yours")
-    screen.press("n")
-    screen.wait("it.ipynb: cell 4, as in the file")
-    screen.wait(r"Cell 4 · notebook +not run")
-    path.write_text(text_of(new_notebook()))
-    screen.enter("/save")
-    screen.wait("Another program has changed it.ipynb. Keep yours")
-    screen.press("y")
-    wait_for(lambda: sources(path) == ["theirs"])
     assert screen.leave() == 0
 
 

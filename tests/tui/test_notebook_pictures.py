@@ -1,18 +1,16 @@
-"""Pictures of an opened notebook, and of the question when another program has changed it."""
+"""Pictures of an opened notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from textual.pilot import Pilot
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.confirm import MineOrTheirs
 from tests.records import made
-from tests.tui.story import IDLE, drawn
+from tests.tui.story import IDLE
 from tests.tui.test_app import pressing
 from tests.tui.test_notebook_cells import notebook
 
@@ -43,27 +41,3 @@ def test_a_notebook(snap_compare: Callable[..., bool], make_app: Callable[..., M
 
 def test_a_notebook_of_which_a_cell_has_run(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
     assert snap_compare(make_app(*opened(), *ran(), theme="mahtab-day"), terminal_size=(120, 50), run_before=pressing())
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 35)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_the_question_which_to_keep(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
-    from mahtab_tui.tui.notebook_saving import CHANGED
-
-    async def ask(pilot: Pilot[int]) -> None:
-        await drawn(pilot)
-        pilot.app.push_screen(MineOrTheirs(CHANGED.format("sales.ipynb"), yes="Keep mine", no="Read theirs"))
-        await drawn(pilot)
-
-    assert snap_compare(make_app(*opened()), terminal_size=size, run_before=ask)
-
-
-@pytest.mark.parametrize(("key", "answer"), [("escape", None), ("n", False), ("y", True)])
-async def test_escape_is_neither(make_app: Callable[..., MahtabApp], key: str, answer: bool | None) -> None:
-    app, answers = make_app(), list[bool | None]()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        app.push_screen(MineOrTheirs("Which?", yes="Keep mine", no="Read theirs"), answers.append)
-        await pilot.pause()
-        await pilot.press(key)
-        await pilot.pause()
-    assert answers == [answer]

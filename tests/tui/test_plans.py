@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mahtab_tui.bus.records import Plan, emit
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
 from tests.tui.editor_app import until
@@ -25,19 +24,19 @@ async def test_a_key_lets_the_model_only_plan_and_the_header_says_so(make_app: M
         assert not app.session.profile.planning
 
 
-async def test_the_steps_are_changed_as_text_in_the_editor(make_app: MakeApp) -> None:
+async def test_a_plan_that_is_run_ends_planning_and_is_one_question(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        emit(app.session.log, Plan(steps=("load it", "plot it"), state="proposed"))
-        app.session.plans.replace("- [ ] load it\n- [ ] plot it")
-        app.editor.text, app.editor.mode = "/plan edit", "ask"
+        await pilot.press("alt+l")
+        app.editor.text, app.editor.mode = "/plan run", "ask"
         app.editor.focus()
         await pilot.press("enter")
-        await until(pilot, lambda: app.editor.text == "/plan edit\n- [ ] load it\n- [ ] plot it")
-        app.editor.text = "/plan edit\n- [ ] only plot it"
-        await pilot.press("enter")
-        await until(pilot, lambda: app.session.plans.as_text() == "- [ ] only plot it")
+        await until(pilot, lambda: not app.session.inbox.idle)
+        question = app.session.inbox.take("ask")
+        assert question is not None
+        assert question.text == "Carry out your plan now."
+        assert not app.session.profile.planning
 
 
 async def test_a_wrong_word_comes_back_into_the_editor(make_app: MakeApp) -> None:

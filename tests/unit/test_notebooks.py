@@ -13,7 +13,6 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.export.saving import ChangedOutside
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.notebooks import NoSuchCell
 from tests.notebooks import notebooks, text_of, write
@@ -35,7 +34,7 @@ def test_a_notebook_that_was_only_looked_at_stays_as_it_was(number: int, tmp_pat
         it = open_bench(path)
         assert not it.notebook.save()
         assert path.stat().st_ino == inode
-        it.notebook.save(over=True)
+        it.notebook.save_copy(path)
         assert json.loads(path.read_bytes()) == json.loads(before)
         if layout == 0:
             assert path.read_bytes() == before
@@ -50,7 +49,7 @@ def test_only_the_outputs_of_what_ran_are_changed(number: int, tmp_path: Path, o
     for count, place in enumerate(code, 7):
         source = "".join(before["cells"][place - 1]["source"])
         it.happen(*again(place, count, source, ("stdout", "new\n"), ("value", "8\n")))
-    assert it.notebook.save() == bool(code)
+    assert bool(it.notebook.save()) == bool(code)
     after = json.loads(path.read_bytes())
     for count, place in enumerate(code, 7):
         changed = after["cells"][place - 1]
@@ -112,29 +111,19 @@ def test_a_long_session_is_resumed_with_all_of_its_records(tmp_path: Path, open_
     assert [cell.source for cell in nbformat.read(path, as_version=4).cells][3:] == ["early = 1", "late = 2", "last = 3"]
 
 
-def test_edits_of_another_program_are_never_overwritten_silently(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
-    path = story(tmp_path)
+def test_edits_of_another_program_are_never_overwritten(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path, beside = story(tmp_path), tmp_path / "it (2).ipynb"
     it = open_bench(path)
     it.happen(*again(2, 1, "x = 1", ("stdout", "mine\n")))
     theirs = text_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("theirs")]))
     path.write_text(theirs)
-    with pytest.raises(ChangedOutside):
-        it.notebook.save()
+    assert it.notebook.save() == "Another program has changed it.ipynb, so this session is now saved in it (2).ipynb."
+    it.happen(*ran(2, "new"))
+    assert it.notebook.save() == "Saved it (2).ipynb."
     assert path.read_text() == theirs
-    it.notebook.read_again()
-    shown = [record for record in it.records() if isinstance(record, records.NotebookCell)][3:]
-    assert [(record.place, record.text) for record in shown] == [(4, "theirs")]
-    assert not it.notebook.save()
-    with pytest.raises(NoSuchCell):
-        it.notebook.run(2)
-    it.happen(*again(4, 2, "theirs", ("stdout", "ran\n")), *ran(3, "new"))
-    it.notebook.save()
-    made = nbformat.read(path, as_version=4)
-    assert [cell.source for cell in made.cells] == ["theirs", "new"]
-    path.write_text(theirs)
-    it.happen(*ran(4, "newer"))
-    it.notebook.save(over=True)
-    assert [cell.source for cell in nbformat.read(path, as_version=4).cells] == ["theirs", "new", "newer"]
+    made = nbformat.read(beside, as_version=4)
+    assert [cell.source for cell in made.cells] == ["# Title", "x = 1", "x + 1", "new"]
+    assert made.cells[1].outputs[0].text == "mine\n"
 
 
 def test_a_session_resumed_after_an_edit_shows_the_file_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
@@ -154,13 +143,11 @@ def test_a_session_resumed_after_an_edit_shows_the_file_again(tmp_path: Path, op
     assert [cell.source for cell in after.cells] == ["theirs", "# Title", "x = 1", "x + 1", "mine = 1"]
 
 
-def test_a_file_that_is_gone_is_written_only_if_the_user_says_so(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+def test_a_file_that_is_gone_is_written_again(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
     it = open_bench(path := story(tmp_path))
     path.unlink()
     it.happen(*ran(1, "x"))
-    with pytest.raises(ChangedOutside):
-        it.notebook.save()
-    it.notebook.save(over=True)
+    assert it.notebook.save() == "Saved it.ipynb."
     assert len(nbformat.read(path, as_version=4).cells) == 4
 
 

@@ -90,20 +90,24 @@ def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_file_that_another_program_has_changed_is_told_once_and_left_alone(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
-    path = story(tmp_path)
+def test_a_notebook_goes_on_beside_a_file_that_another_program_has_changed(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:
+    path, second, third = story(tmp_path), tmp_path / "it (2).ipynb", tmp_path / "it (3).ipynb"
     it = open_bench(path, kept=True)
-    path.write_text(text_of(nbformat.v4.new_notebook()))
+    theirs = text_of(nbformat.v4.new_notebook())
+    path.write_text(theirs)
+    second.symlink_to(tmp_path / "nowhere")
     it.happen(*ran(1, "x"))
     wait_for(lambda: notices(it))
     it.happen(*ran(2, "y"))
     it.notebook.flush()
-    assert notices(it) == ["Another program has changed it.ipynb, so it is not kept up to date any more. /save asks which to keep."]
-    assert sources(path) == []
-    it.notebook.save(over=True)
-    it.happen(*ran(3, "z"))
-    wait_for(lambda: "it.ipynb is written again." in notices(it))
-    assert sources(path)[-3:] == ["x", "y", "z"]
+    assert notices(it) == ["Another program has changed it.ipynb, so this session is now saved in it (3).ipynb."]
+    assert path.read_text() == theirs
+    assert not second.exists()
+    assert sources(third)[-2:] == ["x", "y"]
+    later = open_bench(third, it.records())
+    later.happen(*ran(3, "z"))
+    later.notebook.save()
+    assert sources(third) == ["# Title", "x = 1", "x + 1", "x", "y", "z"]
 
 
 def test_a_session_that_gets_a_notebook_later_has_all_of_it_in_it(tmp_path: Path, open_bench: Callable[..., Bench]) -> None:

@@ -368,24 +368,9 @@ def test_what_a_killed_session_has_printed_over_is_shown_as_it_stood() -> None:
     assert [line.text for line in cell.output] == ["ONE", "two"]
 
 
-def test_a_plan_is_one_entry_that_shows_its_progress() -> None:
-    steps = ["load it", "plot it"]
-    states = [("proposed", 0), ("running", 0), ("running", 1), ("stopped", 1)]
-    transcript = folded(*(record(tags.PLAN, steps=steps, done=done, state=state) for state, done in states))
-    texts = [entry.text for entry in transcript.entries if isinstance(entry, Note)]
-    assert texts == ["Plan · 1 of 2 steps done · stopped; /plan run goes on\n☑ load it\n☐ plot it"]
-    changed = folded(*(record(tags.PLAN, steps=each, done=0, state="proposed") for each in (steps, ["only plot it"])))
-    assert [entry.text.splitlines()[1:] for entry in changed.entries if isinstance(entry, Note)] == [["☐ load it", "☐ plot it"], ["☐ only plot it"]]
-
-
-def test_the_steps_of_a_plan_stand_in_the_answer_or_in_the_note_but_not_in_both() -> None:
-    answer = record(tags.ASSISTANT_CHAT, "My plan:\n- [ ] read it\n- [ ] plot it", turn=1, step=0, party="demo")
-    plan = record(tags.PLAN, steps=["read it", "plot it"], state="proposed")
-    assert [note.text for note in folded(answer, plan).entries if isinstance(note, Note)] == [
-        "Plan · 2 steps · /plan run does it, /plan edit changes it"
-    ]
-    changed = record(tags.PLAN, steps=["read it", "sort it"], state="proposed")
-    assert "☐ sort it" in "\n".join(note.text for note in folded(answer, plan, changed).entries if isinstance(note, Note))
+def test_a_stored_plan_shows_its_steps_once() -> None:
+    plans = (record(tags.PLAN, steps=["load it", "plot it"], state=state) for state in ("proposed", "running", "stopped"))
+    assert [entry.text for entry in folded(*plans).entries if isinstance(entry, Note)] == ["Plan\n- load it\n- plot it"]
 
 
 def test_a_cell_that_an_earlier_screen_has_left_running_shows_since_when() -> None:

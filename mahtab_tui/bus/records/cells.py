@@ -176,3 +176,5 @@ class NotebookWritten(Record, tag=tags.NOTEBOOK_WRITTEN):
 
     digest: Word
     """Of the file's bytes now."""
+    file: Name = ""
+    """Absolute; empty in records of earlier versions: the file that was opened."""

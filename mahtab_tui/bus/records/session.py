@@ -74,13 +74,11 @@ class Session(Record, tag=tags.SESSION, in_store=False):
 
 
 class Plan(Record, tag=tags.PLAN):
-    """A plan that the model has proposed, as it is now."""
+    """The steps of a plan in a session of an earlier version. New sessions have the plan in the answer."""
 
     steps: tuple[str, ...] = ()
-    done: int = 0
-    """How many of the steps are done, from the first."""
     state: Word = ""
-    """"proposed", "running", "stopped" or "done"."""
+    """"proposed" or, when the steps were carried out, "running", "stopped" or "done"."""
 
 
 class Hide(Record, tag=tags.HIDE, in_prompt=True):

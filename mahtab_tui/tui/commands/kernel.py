@@ -52,28 +52,24 @@ def cycle_approval(work: Workspace) -> None:
 @slash_command(
     "plan",
     "Plan",
-    "Let the model only read and propose a plan, or act again; run does its steps, edit changes them",
+    "Let the model only read and propose a plan, or act again; run has the plan carried out",
     "Session",
     slash="plan",
     argument="RUN",
     keys="alt+l",
 )
 def plan(work: Workspace, argument: str) -> None:
-    plans = work.session.plans
-    word, _, text = argument.partition("\n")
-    match word.strip():
+    profile = work.session.profile
+    match argument.strip():
         case "":
-            plans.toggle()
+            profile.set_planning(not profile.planning)
+        case "run" if work.session.turn_runs:
+            work.refuse("The model is still answering. Run the plan after that.", "/plan run")
         case "run":
-            plans.run()
-        case "edit" if text:
-            plans.replace(text)
-        case "edit" if steps := plans.as_text():
-            work.panes.editor.begin_question(f"/plan edit\n{steps}")
-        case "edit":
-            work.tell("There is no plan to change.", "warning")
+            profile.set_planning(False)
+            work.session.submit("ask", "Carry out your plan now.")
         case _:
-            work.refuse("Write /plan, /plan run or /plan edit.", f"/plan {argument}")
+            work.refuse("Write /plan or /plan run.", f"/plan {argument}")
 
 
 @slash_command(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.kernel import cell_number
 from mahtab_tui.tui.commands.workspace import Workspace
@@ -23,7 +26,7 @@ NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, an
 
 @command("skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills")
 def skills(work: Workspace) -> None:
-    from mahtab_tui.settings.sources import SettingsError, project_folder
+    from mahtab_tui.settings.sources import SettingsError
     from mahtab_tui.tui.external_editor import open_in_editor
     from mahtab_tui.tui.screens.skills.screen import SkillsScreen
 
@@ -115,7 +118,6 @@ def compact(work: Workspace, keep: str) -> None:
 )
 def export(work: Workspace, typed: str) -> None:
     from mahtab_tui.session import exports
-    from mahtab_tui.settings.sources import project_folder
     from mahtab_tui.tui.screens.confirm import confirm
 
     session = work.session
@@ -179,13 +181,29 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
 
 @slash_command("save", "Save notebook", "Write the notebook back to its file, or a copy to another one", "Session", slash="save", argument="[FILE]")
 def save(work: Workspace, typed: str) -> None:
-    from mahtab_tui.tui.notebook_saving import save_notebook
-
     if work.session.notebook is None:
         work.tell(NO_NOTEBOOK, "warning")
     else:
         work.panes.transcript.action_scroll_end()
-        save_notebook(work.app, work.session, work.session.notebook, typed)
+        threading.Thread(target=_save_notebook, args=(work.session, work.session.notebook, typed), name="notebook", daemon=True).start()
+
+
+def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
+    """Save a notebook and say so. typed: another file, for a copy; empty for its own."""
+    copy = project_folder() / os.path.expanduser(typed)
+    if typed and copy.suffix.lower() != notebook.path.suffix.lower():
+        session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
+    elif typed and os.path.lexists(copy):
+        session.notice(f"{one_line(str(copy))} is there already. Give the copy another name.", "warning")
+    else:
+        try:
+            if typed:
+                notebook.save_copy(copy)
+                session.notice(f"Saved a copy as {one_line(str(copy))}.")
+            else:
+                session.notice(notebook.save() or f"{notebook.label} has all of it already.")
+        except OSError as error:
+            session.notice(f"The notebook cannot be written: {error.strerror}. Nothing was changed.", "error")
 
 
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)

@@ -45,15 +45,6 @@ class Confirm(Dialog[bool]):
         self.dismiss(yes)
 
 
-class MineOrTheirs(Confirm):
-    """The same, but Escape means neither: it returns None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "neither", "Neither")]
-
-    def action_neither(self) -> None:
-        self.dismiss(None)
-
-
 def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
     """Ask a question, and call `then` if the answer is yes."""
 

@@ -13,7 +13,7 @@ from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer
 from mahtab_tui.tui.panes.transcript.answers import AgentCells, AnswerEntries
-from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question, ToolUse, Words, ends_with_bar
+from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Cell, Entry, Note, Question, ToolUse, ends_with_bar
 from mahtab_tui.tui.panes.transcript.memory import OutputMemory
 
 
@@ -37,8 +37,6 @@ class Transcript:
         self.running: dict[int, Cell] = {}
         self._hidden: set[str] = set()
         """Names of hidden entries; more of a hidden answer may still come."""
-        self._shown_plan: Note | None = None
-        """The entry of the plan, which shows its progress."""
         self.opened: Entry | None = None
         """The first entry of a notebook until the user scrolls or something runs: it is read from its beginning."""
         self._places: dict[int, Cell] = {}
@@ -331,16 +329,8 @@ class Transcript:
         self.append(Note(level="quiet", text=record.text))
 
     def _plan(self, record: records.Plan) -> None:
-        said = next((entry.source for entry in reversed(self.entries) if isinstance(entry, Words) and not entry.hidden), "")
-        answered = record.state == "proposed" and not record.done and all(step in said for step in record.steps)
-        text = plan_text(record.changed(steps=(), time=record.time), len(record.steps)) if answered else plan_text(record)
-        shown = self._shown_plan
-        if shown is not None and record.state != "proposed" and shown in self.positions:
-            shown.text = text
-            self.touch(shown)
-        else:
-            self._shown_plan = Note(level="info", text=text)
-            self.append(self._shown_plan)
+        if record.state == "proposed":
+            self.append(Note(level="info", text="\n".join(["Plan", *(f"- {step}" for step in record.steps)])))
 
     # The notebook
 
@@ -384,15 +374,6 @@ class Transcript:
 
     def _notice(self, record: records.Notice) -> None:
         self.append(Note(level=record.level, text=record.text))
-
-
-def plan_text(plan: records.Plan, count: int | None = None) -> str:
-    """Return a plan as lines, with a tick before each step that is done. count: of its steps if they stand in the answer above."""
-    what = {"proposed": "/plan run does it, /plan edit changes it", "stopped": "stopped; /plan run goes on", "done": "done"}.get(plan.state, "runs")
-    lines = [f"{'☑' if place < plan.done else '☐'} {step}" for place, step in enumerate(plan.steps)]
-    if count is not None:
-        return f"Plan · {count} step{'s' * (count != 1)} · {what}"
-    return "\n".join([f"Plan · {plan.done} of {len(plan.steps)} steps done · {what}", *lines])
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str, str]]) -> None:
