@@ -32,7 +32,7 @@ NOT_HOSTILE = {
     "mahtab_tui.agent.conversation": "_ELEMENT _ATTACHMENT _ATTACHMENTS",
     "mahtab_tui.agent.fitting": "OUTPUT",
     "mahtab_tui.agent.seeing": "_ATTACHED",
-    "mahtab_tui.llm.demo_reading": "_VARIABLES _CONTEXT _CODE _OUTPUT",
+    "mahtab_tui.llm.demo": "_OUTPUT",
     "mahtab_tui.manual.pages": "_COMMENT _PICTURE _PAGE_LINK _RULE",
 }
 """They read pages of the manual, or elements that the program itself writes: the text within is defused, so none is begun that is not ended."""

@@ -95,13 +95,13 @@ def requests(text: str) -> None:
     read_final({"text": text, "spans": [[0, 1]] * 100_000}, Text.root(text), len(text))
 
 
-def grounds(text: str) -> None:
-    from mahtab_tui.kernel.worker.sandbox.grounds import Grounds
+def evidence(text: str) -> None:
+    from mahtab_tui.kernel.worker.sandbox.evidence import EvidenceFinder
     from mahtab_tui.kernel.worker.sandbox.parts import Part
 
-    found = Grounds(text)
-    found.give([Part(text[place : place + 30], place, place + 30) for place in range(0, 30_000, 30)])
-    found.of(text, text, True)
+    finder = EvidenceFinder(text)
+    finder.remember([Part(text[place : place + 30], place) for place in range(0, 30_000, 30)])
+    finder.find(text, text, True)
 
 
 def sub_call_text(text: str) -> None:
@@ -144,7 +144,7 @@ def _read_as_cells(text: str, name: str) -> None:
 
 
 READERS = [
-    plain, styled, defused, collapsed, printed, code_of_an_answer, code_in_a_fence, answer_in_words, streamed_answer, frame, requests, grounds,
+    plain, styled, defused, collapsed, printed, code_of_an_answer, code_in_a_fence, answer_in_words, streamed_answer, frame, requests, evidence,
     sub_call_text, partitions, figures_of_an_answer, cells_of_a_script, cells_of_markdown,
 ]  # fmt: skip
 PIECES = {

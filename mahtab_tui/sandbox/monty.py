@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mahtab_tui.kernel.worker.contexts import NamedContext
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, Final, make_names
 from mahtab_tui.kernel.worker.sandbox.output import Ends
+from mahtab_tui.kernel.worker.sandbox.parts import plain
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
-from mahtab_tui.kernel.worker.sandbox.tracked import untracked
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
 from mahtab_tui.sandbox.text import Text
@@ -269,4 +269,4 @@ def _plain(value: Any) -> Any:
     """Convert subclasses of str, which the interpreter does not know, to str."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return untracked(value) if isinstance(value, str) else value
+    return plain(value) if isinstance(value, str) else value

@@ -69,15 +69,6 @@ class Text:
             place += end - start + 1
         return runs
 
-    def made(self, text: str, runs: Sequence[tuple[int, int, int]]) -> Text:
-        """Return a text that code has made. runs: where each part of this text is in it, how long it is, and where it is here."""
-        origin = [
-            TextRun(start + piece.start - place, piece.root, piece.length)
-            for start, length, place in runs
-            for piece in self.pieces(place, place + length)
-        ]
-        return Text(text, origin=tuple(origin))
-
     def to_root(self, spans: Sequence[Span]) -> list[Span]:
         """Convert spans of this text to spans of the root's text. Text that code has made has none."""
         return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self.pieces(start, end)]

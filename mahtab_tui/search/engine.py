@@ -12,6 +12,7 @@ from sys import getsizeof
 from typing import Any
 
 from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
+from mahtab_tui.kernel.worker.sandbox.evidence import find_quotes
 from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
@@ -198,6 +199,8 @@ class Engine:
             if not outcome.failed:
                 node.parent.found.answered(node.query, node.index, node.batch.size, outcome.text)
         late = outcome.state != "stopped" and not node.batch.waiting
+        if node.kind == "llm" and not outcome.failed:
+            self._events.touch(node.id, "peek", node.source.spans)
         self._events.touch(node.id, "answer", outcome.spans)
         duration = time.monotonic() - began
         self._events.send(SearchFinal(outcome.text, node=node.id, state=outcome.state, duration=duration, spans=tuple(outcome.spans), late=late))
@@ -246,8 +249,9 @@ class Engine:
         finally:
             conversation.ended = True
         self._events.send(SearchChat(said.text, node=node.id, turn=1))
+        text = node.source.take()
         why = "The answer was longer than the model may write at once." if said.cut else ""
-        return NodeOutcome(said.text, "partial" if said.cut else "done", node.source.spans, why)
+        return NodeOutcome(said.text, "partial" if said.cut else "done", text.to_root(list(find_quotes(said.text, text.text))), why)
 
     def _deadline_of(self, node: LiveNode) -> Deadline:
         """Return a node's deadline. Only the root keeps time for a last call."""

@@ -55,7 +55,7 @@ How to work
 - The text may use other words than the query: grep for variants and ignore case before you say that something is missing.
 - Leave to sub-calls what needs understanding: filter first, then hand over the rest.{sub_calls}
 - Print little: numbers, the first few, one example of each kind. Keep results in variables.
-- Quote strings cut out of context, which know their places.
+- Quote exactly what your answer rests on, or name its lines: quotes are looked up in the text.
 - Verify before FINAL: look at the lines that your answer rests on, and check counts in a second way. If the answer is not in the text, say so.
 
 Limits

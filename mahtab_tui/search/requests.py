@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.kernel.worker.plain_data import NotPlainError, plain_data
+from mahtab_tui.kernel.worker.sandbox.evidence import named_lines
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.text import Span, Text
@@ -23,9 +25,7 @@ class FinalAnswer(NamedTuple):
 
     text: str
     spans: list[Span]
-    """Of the node's text, on which it rests."""
-    answers: list[int]
-    """Numbers of the sub-calls' answers on which it rests."""
+    """Of the node's text, which it quotes or names by the numbers of lines."""
 
 
 class Request(NamedTuple):
@@ -82,9 +82,24 @@ def read_final(args: Any, text: Text, longest: int) -> FinalAnswer | None:
     """Check an answer; None if it is invalid, or has more than `longest` characters."""
     if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > longest:
         return None
-    answers = args.get("answers")
-    numbers = [number for number in answers[:_MAX_SPANS] if type(number) is int] if isinstance(answers, list) else []
-    return FinalAnswer(encodable(args["text"]), read_spans(args.get("spans"), text), numbers)
+    answer = args["text"]
+    return FinalAnswer(encodable(answer), list(_checked(read_spans(args.get("spans"), text), text.text, answer)))
+
+
+def _checked(spans: list[Span], text: str, answer: str) -> Iterator[Span]:
+    """Yield the spans whose text the answer quotes, or whose line it names."""
+    named = named_lines(answer)
+    line, counted = 1, 0
+    for start, end in sorted(spans):
+        line, counted = line + text.count("\n", counted, start), start
+        if (line in named and text.find("\n", start, end) < 0) or (end - start <= len(answer) and is_quoted(text[start:end], answer)):
+            yield start, end
+
+
+def is_quoted(words: str, answer: str) -> bool:
+    """Whether words stand in an answer, perhaps as a string of JSON."""
+    words = words.strip()
+    return bool(words) and (words in answer or json.dumps(words, ensure_ascii=False)[1:-1] in answer)
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
@@ -115,7 +130,7 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | Text:
         made = given.get("text")
         if isinstance(made, str):
             _check_length(len(made))
-            return text.made(made, _runs(given.get("runs"), made, text))
+            return Text(made)
         if (span := _span(given.get("span"), text)) is not None:
             return (span,)
         spans = given.get("spans")
@@ -125,19 +140,6 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | Text:
                 _check_length(sum(end - start for start, end in places))
                 return places
     raise CallRefusedError("A part must be a text.")
-
-
-def _runs(given: Any, made: str, text: Text) -> list[tuple[int, int, int]]:
-    """Return the runs that a text shares with the node's text: where each starts in it, its length, and where it starts in the node's."""
-    runs, end = [], 0
-    for one in given[:_MAX_SPANS] if isinstance(given, list) else ():
-        if not isinstance(one, list) or len(one) != 3 or any(type(number) is not int for number in one):
-            continue
-        start, length, place = one
-        if start >= end and length > 0 and place >= 0 and made[start : start + length] == text.text[place : place + length] != "":
-            runs.append((start, length, place))
-            end = start + length
-    return runs
 
 
 def _check_length(chars: int) -> None:

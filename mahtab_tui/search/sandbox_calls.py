@@ -12,11 +12,13 @@ from mahtab_tui.search.coverage import Intervals
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.search.live import LiveNode, NodeOutcome
-from mahtab_tui.search.requests import Request, read_call, read_final, read_tool_call, read_touch
+from mahtab_tui.search.requests import Request, is_quoted, read_call, read_final, read_tool_call, read_touch
 from mahtab_tui.search.tools import Tools
 
 _MAX_GROUNDS = 4_096
 """Spans on which one answer may rest."""
+_SHORTEST_QUOTE = 16
+"""Characters of a sub-call's answer that is looked for in the answer; shorter ones stand in many answers by chance."""
 _MAX_TOUCHES = 20_000
 """Spans that one node may report as seen."""
 
@@ -38,8 +40,8 @@ class SandboxCalls:
         self._longest_answer = limits.answer_at(node.depth)
         self._tools = tools
         self._touches = 0
-        self._answers: list[Sequence[Span]] = []
-        """The parts of the root's text on which each answer of a sub-call rests."""
+        self._answers: dict[str, Sequence[Span]] = {}
+        """The parts of the root's text on which each answer of a sub-call rests; none if equal answers rest on different ones."""
         self._tool_turn = 0
         self._tool_seconds = 0.0
         """What is left in that turn for its calls of tools."""
@@ -49,15 +51,14 @@ class SandboxCalls:
             return {"value": await self._call_tool(*read_tool_call(args))}
         request = read_call(name, args, self._text)
         outcomes = await self._ask(request, self._text)
-        return {"answers": [self._answer(outcome, request.plain) for outcome in outcomes]}
+        return {"answers": [self._answer(outcome) for outcome in outcomes]}
 
-    def _answer(self, outcome: NodeOutcome, plain: bool) -> dict[str, Any]:
-        """Return an answer for the code, and remember what it rests on. A plain call rests on all that it has read, which says something only if that is little."""
-        plain = plain or self._node.depth + 1 >= self._limits.max_depth
-        known = not plain or sum(end - start for start, end in outcome.spans) <= self._limits.small
-        self._answers.append(outcome.spans if known else ())
+    def _answer(self, outcome: NodeOutcome) -> dict[str, Any]:
+        """Return an answer for the code, and remember what it rests on."""
+        if self._answers.setdefault(outcome.text, outcome.spans) != outcome.spans:
+            self._answers[outcome.text] = ()
         text = f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
-        return {"text": text, "failed": outcome.failed, "number": len(self._answers)}
+        return {"text": text, "failed": outcome.failed}
 
     async def _call_tool(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a function of the caller within the time of the turn. Raises `CallRefusedError`."""
@@ -80,9 +81,9 @@ class SandboxCalls:
         if name == "final" and self.final is None and (final := read_final(args, self._text, self._longest_answer)) is not None:
             rests_on = Intervals(limit=_MAX_TOUCHES)
             rests_on.add(self._text.to_root(final.spans))
-            for number in final.answers:
-                if 0 < number <= len(self._answers):
-                    rests_on.add(self._answers[number - 1])
+            for answer, spans in self._answers.items():
+                if answer.strip() == final.text.strip() or (len(answer) >= _SHORTEST_QUOTE and is_quoted(answer, final.text)):
+                    rests_on.add(spans)
             self.final = NodeOutcome(final.text, "done", list(rests_on)[:_MAX_GROUNDS])
             self.answered.set()
         elif name == "touch" and (touch := read_touch(args, self._text)) is not None:

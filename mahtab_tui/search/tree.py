@@ -256,8 +256,6 @@ class Tree:
 
     def _touch(self, node: SearchNode, record: SearchTouch) -> None:
         how = next((how for how in HOWS if how == record.how), None)
-        if how == "answer" and node.kind == "llm" and node.parent is not None:
-            how = "peek"  # A plain call has read all of its text, whichever part its answer rests on.
         if how is not None:
             self.coverage.add(how, spans_of(record.spans))
 

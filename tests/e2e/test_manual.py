@@ -180,7 +180,7 @@ def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
     screen.send("\x1bx")
     screen.wait("Explain the error of cell")
     screen.press("enter")
-    screen.wait("divides by zero at")
+    screen.wait("The cell raised ZeroDivisionError")
     screen.wait("idle")
     screen.enter(written(7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'))
     screen.wait("RECURSION")

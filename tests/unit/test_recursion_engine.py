@@ -19,7 +19,7 @@ async def look(seat: Seat) -> None:
 
 
 async def answer(seat: Seat) -> None:
-    seat.final("there it is", (0, 6))
+    seat.final("it is in line 0", (0, 6))
 
 
 async def halves(seat: Seat) -> None:
@@ -28,7 +28,7 @@ async def halves(seat: Seat) -> None:
 
 def test_turns_go_on_until_the_answer(bench: Bench) -> None:
     found = bench.run(replies({"what?": [code("look"), code("answer")]}), {"look": look, "answer": answer})
-    assert (found.text, found.state) == ("there it is", "done")
+    assert (found.text, found.state) == ("it is in line 0", "done")
     assert found.usage.calls == 2
     events = [(record.tag, record.attrs.get("event")) for record in bench.story if not record.tag.endswith("stream")]
     turn = [("rlm-call", "turn"), ("usage", None), ("rlm-chat", None), ("rlm-repl-in", None), ("rlm-repl-out", None)]
@@ -117,7 +117,7 @@ def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench
     begun = [bench.story.of(tags.RLM_CALL, node, event="begin")[0].attrs for node in ("1.1", "1.1.1")]
     assert [(one["spans"], one["chars"]) for one in begun] == [([list(line) for line in lines], len(below)), ([[2, 4], [501, 508]], 11)]
     answered = bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["spans"]
-    assert answered == [[0, 6], [500, 503]]
+    assert answered == [[2, 4], [501, 508]], "what the plain call has quoted"
 
 
 def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
@@ -197,7 +197,7 @@ def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> No
         raise TurnStatusError("died")
 
     found = bench.run(reply, {"fail": fail, "die": die, "answer": answer})
-    assert found.text == "there it is"
+    assert found.text == "it is in line 0"
     assert "answer was empty" in heard[1]
     assert "no code" in heard[2]
     assert "ZeroDivisionError: by nought" in heard[3]
@@ -224,7 +224,7 @@ def test_a_long_conversation_keeps_all_code_and_the_heads_of_earlier_outputs(ben
         seat.print(f"head {len(heard)} ", "x" * 9_000, f" tail {len(heard)}")
 
     found = bench.run(reply, {"print_much": print_much, "answer": answer})
-    assert (found.text, found.usage.calls) == ("there it is", 20), "twenty turns by default"
+    assert (found.text, found.usage.calls) == ("it is in line 0", 20), "twenty turns by default"
     last = "\n".join(heard[-1])
     for turn in range(1, 20):
         assert f"number {turn}\nI look.\n\n```python\nprint_much()" in last

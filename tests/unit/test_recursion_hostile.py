@@ -15,7 +15,7 @@ from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 
 
 async def answer(seat: Seat) -> None:
-    seat.final("there it is", (0, 6))
+    seat.final("it is in line 0", (0, 6))
 
 
 def test_an_answer_cannot_be_swallowed_by_code_that_goes_on(bench: Bench) -> None:
@@ -26,7 +26,7 @@ def test_an_answer_cannot_be_swallowed_by_code_that_goes_on(bench: Bench) -> Non
             await asyncio.Event().wait()
 
     found = bench.run(replies({"what?": code("swallow")}), {"swallow": swallow})
-    assert (found.text, found.state) == ("there it is", "done")
+    assert (found.text, found.state) == ("it is in line 0", "done")
     assert bench.story.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
 
 
@@ -102,7 +102,7 @@ def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: objec
         await seat.host.call(name, args)  # type: ignore[arg-type]
 
     found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
-    assert found.text == "there it is"
+    assert found.text == "it is in line 0"
     assert "CallRefusedError" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
 
@@ -116,7 +116,7 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
         seat.host.tell("nothing", {})
 
     found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
-    assert found.text == "there it is"
+    assert found.text == "it is in line 0"
     touched = [(record.attrs["how"], record.attrs["spans"]) for record in bench.story.of(tags.RLM_CALL, event="touch")]
     assert touched == [("grep", [[0, len(TEXT)]]), ("answer", [[0, 6]])]
 
@@ -157,6 +157,6 @@ def test_a_tree_has_only_so_many_nodes(bench: Bench, monkeypatch: pytest.MonkeyP
             await seat.llm("same")
 
     found = bench.run(replies({"what?": [code("endless"), code("answer")], "same": "read"}), {"endless": endless, "answer": answer})
-    assert found.text == "there it is"
+    assert found.text == "it is in line 0"
     assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert found.usage.calls == 3

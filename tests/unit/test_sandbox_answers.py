@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.worker.sandbox.names import Final, Part, make_names
-from mahtab_tui.kernel.worker.sandbox.touches import MOST_A_CALL, MOST_IN_ALL
+from mahtab_tui.kernel.worker.sandbox.parts import Source
+from mahtab_tui.kernel.worker.sandbox.touches import MOST_A_CALL, MOST_IN_ALL, Touches
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 
@@ -58,22 +59,26 @@ def test_an_answer_is_as_long_as_the_caller_allows_and_a_generator_need_not_end(
         there["FINAL"]("x" * 100)
 
 
-def test_an_answer_is_traced_to_the_text() -> None:
+def test_an_answer_rests_on_the_pieces_of_the_text_in_it() -> None:
     def spans(value: Callable[[dict[str, Any]], object]) -> Any:
         engine = Engine()
-        there = names(engine=engine)
+        there = names(LOG * 2, engine)
         with pytest.raises(Final):
             there["FINAL"](value(there))
         return engine.told[-1][1]["spans"]
 
+    twice = len(LOG)
     assert spans(lambda there: there["peek"](10)) == [[0, 10]]
-    assert spans(lambda there: LOG[200:300]) == [[200, 300]]
-    assert spans(lambda there: LOG[200:210]) == []
-    hits = names()["grep"]("ERROR")
+    assert spans(lambda there: [{"line": there["context"][twice + 5 : twice + 20]}]) == [[twice + 5, twice + 20]]
+    assert spans(lambda there: there["context"][-30:][5:-5]) == [[2 * twice - 25, 2 * twice - 5]]
+    assert spans(lambda there: LOG[200:300]) == [], "it is there twice"
+    assert spans(lambda there: LOG[-20:] + LOG[:19]) == [[twice - 20, twice + 19]]
+    hits = names(LOG * 2)["grep"]("ERROR")
     assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [[hit.start, hit.end] for hit in hits]
     assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
     assert spans(lambda there: (hit for hit in hits)) == [[hit.start, hit.end] for hit in hits]
-    assert spans(lambda there: "".join(there["grep"]("r1")[1:5]) * 100) == spans(lambda there: there["grep"]("r1")[1:5])
+    quoted = spans(lambda there: f"I read: {there['grep']('request id=r1 ')[0]}")
+    assert quoted == [], "both lines were returned, and it is unknown which one is quoted"
 
 
 def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
@@ -88,14 +93,20 @@ def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
     assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
     assert lines(lambda there: {"why": f"see {there['peek'](30, 100)}"}) == [LOG[100:130]]
     assert lines(lambda there: "It is in line 3, and in lines 10, 12 and 20.") == [every[2], every[9], every[11], every[19]]
-    assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [f"{every[7]}\n{every[8]}"]
+    assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [every[7], every[8]]
     assert lines(lambda there: "line 0, line 200 and line 201, line 999999999") == [every[199]]
     assert lines(lambda there: "online 3 baseline") == []
     assert lines(lambda there: "There are, in all lines 60, no errors; in total, lines: 200.") == []
-    assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a\nb"]
+    assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a", "b"]
+    assert lines(lambda there: f"- {every[4]}\n* {every[6]}") == [every[4], every[6]]
+    assert lines(lambda there: "They are \"id=r17 took\" and `r105 took 105`, not 'id=r300'.") == ["id=r17 took", "r105 took 105"]
+    assert lines(lambda there: "r199") == ["r199"]
+    assert lines(lambda there: "r19") == [], "too short"
+    assert lines(lambda there: "request", "a request, requests") == [], "it is there twice"
+    assert lines(lambda there: "quest", "a request") == [], "it is a part of a word"
 
 
-@pytest.mark.parametrize(("hits", "spans"), [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 71]])], ids=str)
+@pytest.mark.parametrize(("hits", "spans"), [(slice(-1, None), [[96, 119]]), (-1, [[96, 119]]), (slice(1, 3), [[24, 47], [48, 71]])], ids=str)
 def test_a_hit_is_marked_where_it_was_found_though_the_text_repeats(hits: Any, spans: list[list[int]]) -> None:
     engine = Engine()
     there = names("same words in each line\n" * 5, engine)
@@ -122,6 +133,34 @@ def test_looking_is_told_in_bounded_messages() -> None:
     for _ in range(MOST_IN_ALL):
         there["peek"](5)
     assert sum(len(args["spans"]) for _, args in engine.told) == MOST_IN_ALL
+
+
+def test_slices_of_the_text_count_as_seen() -> None:
+    def seen(look: Callable[[Any], object], kind: str = "str", parts: Any = ()) -> list[list[int]]:
+        engine = Engine()
+        touches = Touches(engine)
+        there: dict[str, Any] = make_names(LOG, kind, parts, engine, touches=touches)
+        look(there["context"])
+        touches.flush()
+        assert {told["how"] for _, told in engine.told} <= {"peek"}
+        return [span for _, told in engine.told for span in told["spans"]]
+
+    assert seen(lambda context: context[5:50] + context[50:60]) == [[5, 60]]
+    assert seen(lambda context: [context[700:705], context[-5:]]) == [[700, 705], [len(LOG) - 5, len(LOG)]]
+    assert seen(lambda context: (len(context), context.find("ERROR"), context[5], context[::-1])) == []
+    assert seen(lambda context: context[1][1:3], "list", (("a", 0, 50), ("b", 50, 90))) == [[51, 53]]
+    assert seen(lambda context: copy.copy(context)[3:9]) == [], "a copy reports nothing"
+
+
+def test_a_loop_over_a_million_slices_sends_little() -> None:
+    engine = Engine()
+    touches = Touches(engine)
+    context = Source.of("x" * 400_000, touches)
+    for place in range(0, 400_000, 4):
+        context[place : place + 1]
+    touches.flush()
+    assert sum(len(told["spans"]) for _, told in engine.told) == MOST_IN_ALL
+    assert len(engine.told) < 50
 
 
 def test_a_part_is_a_string_that_copies_keep_whole() -> None:

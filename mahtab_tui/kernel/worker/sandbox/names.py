@@ -11,16 +11,18 @@ from typing import Any, Callable, NoReturn
 
 from ..text_tools import LONG_LINE, cuts
 from .aliases import ALIASES, Aliases
-from .grounds import Grounds
+from .evidence import EvidenceFinder
 from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
-from .parts import Failure, Final, Part, Source, SubAnswer, answer_of, place_of, places_of
+from .parts import Failure, Final, Part, Piece, Source, SubAnswer, answer_of, place_of, places_of, plain
 from .tools import tool_function
-from .touches import MOST_A_CALL, Touches, merge
-from .tracked import SOURCE, runs_of, untracked
+from .touches import MOST_A_CALL, Touches
 from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
 __all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
+
+_LOOKED_UP = 4_000_000_000
+"""Characters of the text that are read to find where the texts of sub-calls are from, which takes a few seconds."""
 
 FUNCTIONS = ("peek", "grep", "partition", "llm", "llm_map", "rlm", "rlm_map", "FINAL")
 
@@ -67,7 +69,8 @@ class SandboxFunctions:
         self._numbered = numbered
         self._longest_answer = longest_answer
         self._touches = touches
-        self._grounds = Grounds(text)
+        self._evidence = EvidenceFinder(text)
+        self._lookups = _LOOKED_UP // (len(text) + 1)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
         """Return the documents of a text as a list or a dict."""
@@ -83,7 +86,7 @@ class SandboxFunctions:
         begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
         part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
         self._touches.tell("peek", [(part.start, part.end)])
-        self._grounds.give([part])
+        self._evidence.remember([part])
         return part
 
     def grep(self, pattern: str, context_lines: int = 0, max_matches: int | None = 100) -> list[Part]:
@@ -112,7 +115,7 @@ class SandboxFunctions:
             places.append((start, end))
         self._touches.tell("grep", places)
         found = self._parts(places)
-        self._grounds.give(found)
+        self._evidence.remember(found)
         return found
 
     def partition(self, n: int = 10) -> list[Part]:
@@ -154,9 +157,7 @@ class SandboxFunctions:
         part = self._part("llm", text)
         self._touches.flush()
         reply = self._host.call("llm", {"query": str(query), "part": None if part == {"text": ""} else part})
-        answer = answer_of(reply["answers"][0])
-        self._grounds.give([answer])
-        return answer
+        return answer_of(reply["answers"][0])
 
     def llm_map(self, query: Any, texts: Iterable[str] | None = None) -> list[SubAnswer]:
         """Have each of several texts read, all at once, and return the answers in the order of the texts: one call for each.
@@ -176,18 +177,15 @@ class SandboxFunctions:
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
         answer = with_items(answer, self._longest_answer)
-        text = untracked(readable(answer))
+        text = plain(readable(answer))
         if len(text) > self._longest_answer:
             raise ValueError(
                 f"FINAL: the answer has {len(text):,} characters, and {self._longest_answer:,} is the most. Give the result instead of the material:"
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
-        grounds = self._grounds.of(answer, text, self._numbered)
+        places = self._evidence.find(answer, text, self._numbered)
         self._touches.flush()
-        rests_on: dict[str, object] = {"spans": merge(grounds.places)[:MOST_A_CALL]}
-        if grounds.answers:
-            rests_on["answers"] = grounds.answers[:MOST_A_CALL]
-        self._host.tell("final", {"text": text, **rests_on})
+        self._host.tell("final", {"text": text, "spans": places[:MOST_A_CALL]})
         raise Final
 
     def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -210,20 +208,16 @@ class SandboxFunctions:
     def _ask(self, name: str, parts: list[dict[str, object]], query: Any, *, fan_out: bool) -> list[SubAnswer]:
         self._touches.flush()
         reply = self._host.call(name, {"query": query if isinstance(query, list) else str(query), "parts": parts, "map": fan_out})
-        answers = [answer_of(answer) for answer in reply["answers"]]
-        self._grounds.give(answers)
-        return answers
+        return [answer_of(answer) for answer in reply["answers"]]
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
         if places := places_of(subset):
             return {"spans": places}
         text = subset_text(name, subset)
-        place = place_of(text, self._text) if text else None
-        if place:
-            return {"span": list(place)}
-        runs = [[low, length, at] for low, length, at in runs_of(text) if at < SOURCE]
-        return {"text": text, "runs": runs} if runs else {"text": text}
+        self._lookups -= not isinstance(text, Piece)
+        place = place_of(text, self._text) if text and self._lookups >= 0 else None
+        return {"span": list(place)} if place else {"text": text}
 
     def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
         """Return places as parts. Line numbers are counted on from one to the next."""
@@ -234,7 +228,7 @@ class SandboxFunctions:
                 line, counted = 1, 0
             line += self._text.count("\n", counted, start)
             counted = start
-            parts.append(Part(str.__getitem__(self._text, slice(start, end)), start, end, line))
+            parts.append(Part(str.__getitem__(self._text, slice(start, end)), start, line))
         return parts
 
 

@@ -19,7 +19,7 @@ class Touches:
     def __init__(self, host: EngineHost) -> None:
         self._host = host
         self._left = MOST_IN_ALL
-        self._noted: dict[str, list[tuple[int, int]]] = {"peek": [], "grep": []}
+        self._noted: list[tuple[int, int]] = []
 
     def tell(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
         """Report spans, given in order; those that touch or have only a line break between them are merged."""
@@ -28,25 +28,19 @@ class Touches:
         for first in range(0, len(merged), MOST_A_CALL):
             self._host.tell("touch", {"how": how, "spans": merged[first : first + MOST_A_CALL]})
 
-    def note(self, how: str, start: int, end: int) -> None:
-        """Note a span, which is reported later, since code may read many one after the other."""
-        noted = self._noted[how]
-        if noted and noted[-1][1] == start:
-            noted[-1] = noted[-1][0], end
+    def note(self, start: int, end: int) -> None:
+        """Note a slice, which is reported later, since code may take many one after the other."""
+        if self._noted and self._noted[-1][1] == start:
+            self._noted[-1] = self._noted[-1][0], end
         elif self._left:
-            noted.append((start, end))
-            if len(noted) >= _NOTED:
-                self._report(how)
+            self._noted.append((start, end))
+            if len(self._noted) >= _NOTED:
+                self.flush()
 
     def flush(self) -> None:
-        """Report what was noted."""
-        for how, noted in self._noted.items():
-            if noted:
-                self._report(how)
-
-    def _report(self, how: str) -> None:
-        noted, self._noted[how] = self._noted[how], []
-        self.tell(how, sorted(noted))
+        """Report the slices that were noted."""
+        noted, self._noted = self._noted, []
+        self.tell("peek", sorted(noted))
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:

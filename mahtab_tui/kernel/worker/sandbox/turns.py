@@ -16,8 +16,6 @@ from ..tracebacks import cell_filename, format_safely, syntax_error
 from .connection import EngineConnection
 from .output import Streams
 from .touches import Touches
-from .tracing import NAMES, traced
-from .tracked import renew
 
 _COROUTINE = 0x80
 
@@ -43,7 +41,6 @@ class Turns:
         self._loop = EventLoop()
         interrupts.cancel_await = self._loop.cancel
         self._touches = touches
-        builtins.__dict__.update(NAMES)
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
@@ -65,7 +62,6 @@ class Turns:
 
     def _prepare(self) -> None:
         """Restore what an earlier turn may have replaced."""
-        renew()
         sys.settrace(None)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
@@ -110,7 +106,7 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
     """Compile the statements, and separately the last expression, whose value is shown."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        tree = _traced(compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True), code)
+        tree = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
         statements, last = list(tree.body), None
         if statements and isinstance(statements[-1], ast.Expr):
             shown = statements.pop()
@@ -119,12 +115,3 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
         return compile(ast.Module(statements, tree.type_ignores), filename, "exec", flags, True), last
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise _CompileError from error
-
-
-def _traced(tree: ast.Module, code: str) -> ast.Module:
-    """Return code that keeps the places of strings; code that is nested too deeply stays as it is."""
-    try:
-        return traced(tree)
-    except RecursionError:
-        untouched: ast.Module = compile(code, "<code>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST, True)
-        return untouched

@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import Any
 
-from .tracked import joined
-
 ANSWER_LIMIT = 40_000
 """The most characters that the answer of a sub-call may have."""
 
@@ -65,7 +63,7 @@ def subset_text(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return joined("\n", [item.rstrip("\n") for item in value])
+        return "\n".join(item.rstrip("\n") for item in value)
     if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
         return readable(value)
     raise TypeError(f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}")
