@@ -35,7 +35,7 @@ class Plans:
         """Let the model only plan from the next question on, or act again."""
         self._profile.set_planning(not self._profile.planning)
         if self._profile.planning:
-            self._say("The model now only reads and proposes a plan. /plan run does the steps, /plan edit changes them, /plan ends planning.")
+            self._say("Plan mode: the model only reads and proposes steps; /plan run carries them out, /plan edit changes them, /plan ends it.")
 
     def is_step(self, item: int) -> bool:
         """Whether a question of the inbox is a step, whose text the model has written."""

@@ -25,7 +25,7 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
 
     def save(over: bool = False) -> None:
         written = notebook.save(over=over)
-        session.notice(f"Saved {notebook.label}." if written else f"{notebook.label} has all of it already.")
+        session.notice(f"Saved {notebook.label}." if written else f"{notebook.label} is already up to date.")
 
     def work() -> None:
         try:
@@ -42,7 +42,7 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
         return
     copy = project_folder() / os.path.expanduser(typed)
     if copy.suffix.lower() != notebook.path.suffix.lower():
-        session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
+        session.notice(f"A copy of {notebook.label} must end in {notebook.path.suffix}; /export writes other formats.", "warning")
         return
 
     def save_copy() -> None:
@@ -50,12 +50,14 @@ def save_notebook(app: TerminalApp[int], session: Session, notebook: Notebook, t
         session.notice(f"Saved a copy as {one_line(str(copy))}.")
 
     if os.path.lexists(copy) and not os.path.isdir(copy):
-        confirm(app, f"{typed} is there already. Replace it?", lambda: _on_thread(session, save_copy), yes="Replace", no="Keep")
+        confirm(app, f"{typed} already exists. Replace it?", lambda: _on_thread(session, save_copy), yes="Replace", no="Keep")
     else:
         _on_thread(session, save_copy)
 
 
-CHANGED = "Another program has changed {}. Keep yours, and theirs is lost, or read theirs, and yours stays in this session only? Esc leaves both as they are."
+CHANGED = (
+    "Another program has changed {}. Keep yours (theirs is lost), or read theirs (yours stays in this session only)? Esc leaves both as they are."
+)
 
 
 def _on_thread(session: Session, work: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ def test_a_branch_goes_on_from_an_earlier_cell_and_the_session_is_still_there(st
     screen.enter("/branch 2")
     screen.wait("Switch to session")
     screen.press("y")
-    screen.wait("1 variable is back")
+    screen.wait("1 variable restored")
     assert "now [1, 2]" not in screen.text
     screen.enter("items.append('branch'); print('here', items)")
     screen.wait(r"here \[1, 'branch'\]")
@@ -26,7 +26,7 @@ def test_a_branch_goes_on_from_an_earlier_cell_and_the_session_is_still_there(st
     screen.wait("Switch to session")
     screen.press("y")
     screen.wait(r"Branch \w+ begins before cell 2")
-    screen.wait("1 variable is back")
+    screen.wait("1 variable restored")
     screen.enter("print('there', items)")
     screen.wait(r"there \[1, 2\]")
     assert screen.leave() == 0

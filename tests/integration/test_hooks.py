@@ -179,7 +179,7 @@ def test_after_answer_is_told_of_a_failure(open_session: OpenSession, project: P
         ("print('[1]')", "not an object with block, change, notify: [1]"),
         ("print('{\"change\": 1}')", "gave a value of change that is not a text"),
         ('print(\'{"change": "\\\\ud800"}\')', "gave a value of change that is not a text"),
-        ('print(\'{"change": "x = 1 \\\\u202e"}\')', "changed it to code that must not run. Line 1 holds the character U+202E"),
+        ('print(\'{"change": "x = 1 \\\\u202e"}\')', "changed it to code that must not run. Line 1 contains the character U+202E"),
         ("import sys\nwhile True: sys.stdout.write('x' * 65536)", "wrote more than 1,000,000 bytes"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_kernel_in_this_process_makes_no_branches() -> None:
     kernel = InProcessKernel({})
     kernel.start(RecordingHost())
     try:
-        with pytest.raises(KernelError, match="so it is not kept"):
+        with pytest.raises(KernelError, match="so it is not saved"):
             kernel.branch(1, KeepPlace("/nowhere", "", 1))
     finally:
         kernel.close()

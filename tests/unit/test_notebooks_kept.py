@@ -85,7 +85,7 @@ def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
     assert it.notebook.unsaved
     assert notices(it) == ["a.ipynb cannot be written: No such file or directory."]
     (tmp_path / "gone").rename(folder)
-    wait_for(lambda: notices(it)[1:] == ["a.ipynb is written again."])
+    wait_for(lambda: notices(it)[1:] == ["Saving a.ipynb works again."])
     assert sources(folder / "a.ipynb") == ["x", "y"]
 
 
@@ -98,11 +98,11 @@ def test_a_file_that_another_program_has_changed_is_told_once_and_left_alone(tmp
     wait_for(lambda: notices(it))
     it.happen(*ran(2, "y"))
     it.notebook.flush()
-    assert notices(it) == ["Another program has changed it.ipynb, so it is not kept up to date any more. /save asks which to keep."]
+    assert notices(it) == ["Another program has changed it.ipynb, so it is no longer kept up to date. /save asks which version to keep."]
     assert sources(path) == []
     it.notebook.save(over=True)
     it.happen(*ran(3, "z"))
-    wait_for(lambda: "it.ipynb is written again." in notices(it))
+    wait_for(lambda: "Saving it.ipynb works again." in notices(it))
     assert sources(path)[-3:] == ["x", "y", "z"]
 
 

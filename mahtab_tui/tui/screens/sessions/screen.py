@@ -91,7 +91,7 @@ def sessions_screen(session: Session, commands: Sequence[SlashCommand]) -> Sessi
     try:
         return SessionsScreen(database(), session.branches.session, project, told=session.secrets.told, commands=commands)
     except KernelError:
-        why = "This session is not saved, so leave it first:"
+        why = "This session is not saved, so close it first:"
         return SessionsScreen(database(), "", project, may_leave=why, told=session.secrets.told, commands=commands)
 
 
@@ -248,7 +248,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             self._reader.ask(wanted)
         holder = self._holder(row)
         here = "this session" if session.id == self._present else "" if holder is None else f"open: {holder.sentence_part()}"
-        waits = "its kernel waits" if self._answer is not None and session.id in self._answer.waiting else ""
+        waits = "kernel in the background" if self._answer is not None and session.id in self._answer.waiting else ""
         parts = (here, waits, session.id, session.project, session.model, cost(session), f"{session.records:,} records", size(session))
         about = " · ".join(plain(one_line(part)) for part in parts if part not in ("", "–"))
         return Content.assemble((about, "$muted"), f"\n{plain(row.excerpt)}" if row.excerpt else "")
@@ -281,7 +281,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if hit.session.id == self._present:
             self.listing.say("You are in this session.")
         elif holder is not None and not self._may_leave:
-            self.listing.say(f"It is open: {holder.sentence_part()}. Leave it there first, or copy it with F5.")
+            self.listing.say(f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5.")
         else:
             self._go_to(hit.session.id)
 
@@ -303,7 +303,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             return
 
         question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
-        confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "It is deleted."), yes="Delete", no="Keep")
+        confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "Deleted."), yes="Delete", no="Keep")
 
     def action_fork(self) -> None:
         """Copy the session; while the preview has the focus, its beginning before the marked entry."""
