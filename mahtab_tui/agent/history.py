@@ -91,7 +91,7 @@ class MessageHistory:
         """
         questions = self._conversation.questions(self._host.left_out)
         if not questions or questions[-1] <= self._summarised:
-            return "there is no question before the last one that is not summarised yet"
+            return "nothing before the last question is left to summarise"
         return self._summarise(summariser, questions[-1], turn, keep, must_shorten=True)
 
     @property
@@ -146,7 +146,7 @@ class MessageHistory:
         if must_shorten and after >= before:
             self._digest, self._left_out = old
             return f"the summary would not be shorter ({before:,} → {after:,} tokens)"
-        told = f"From now on the model is told {self._until(end)} only as a summary (about {before:,} → {after:,} tokens)."
+        told = f"From now on the model gets only a summary of {self._until(end)} (about {before:,} → {after:,} tokens)."
         emit(host.log, Notice(f"{told} Nothing changes on your screen.\n{text}"))
         emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
         return ""
@@ -154,9 +154,9 @@ class MessageHistory:
     def _leave_out(self, end: int, why: str) -> None:
         """Tell the model nothing of the messages before `end` until they can be summarised."""
         self._left_out = end
-        notice = f"The model is not told {self._until(end)}, because summarising it failed ({why}). The next question tries again."
+        notice = f"Summarising failed ({why}), so the model does not get {self._until(end)}. The next question tries again."
         emit(self._host.log, Notice(notice, level="warning"))
 
     def _until(self, end: int) -> str:
         last = self._conversation.turn_before(end)
-        return "the beginning of the conversation" if last is None else f"what was said up to question {last}"
+        return "the beginning of the conversation" if last is None else f"the conversation up to question {last}"

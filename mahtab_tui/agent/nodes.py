@@ -200,7 +200,7 @@ class Nodes:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
             if not answer.stopped:
                 why = f"failed ({answer.failure.rstrip('.')})" if answer.failure else "could not be read"
-                _notice(writer, f"The check of the result {why}; it counts as complete.", "warning")
+                _notice(writer, f"The check of the result {why}, so the result counts as complete.", "warning")
         update: Update = {"reflection": dict(result), "stopped": answer.stopped}
         if not result["is_complete"] and state["turn_count"] < self._max_turns:
             hint = prompts.INCOMPLETE.format(reasoning=result["reasoning"], next_action=result["next_action"]).strip()
@@ -265,8 +265,8 @@ class Nodes:
         pictures = self._pictures
         told = self._fitted(given, system, pictures, writer)
         if not set(picture_ids(given[-1:])) <= set(self._sent(told, pictures)):
-            why = "The pictures do not all fit" if pictures else "The model cannot see pictures"
-            _notice(writer, f"{why}; of the others the model is told only that they exist.", "warning")
+            blind = "The model cannot see pictures; it only knows that they exist."
+            _notice(writer, "Not all pictures fit; the model only knows that the others exist." if pictures else blind, "warning")
         answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         if not answer.text and self._sent(told, pictures) and _refuses(answer, "image", "vision", "multimodal"):
             if sees(self.llm) is None:

@@ -84,7 +84,7 @@ def refusal(code: str) -> str:
     number, line = ord(found[0]), code.count("\n", 0, found.start()) + 1
     escape = f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
     return (
-        f"Line {line} holds the character U+{number:04X}, which can hide code from whoever reads it."
+        f"Line {line} contains the character U+{number:04X}, which can hide code from whoever reads it."
         f" Write it as the escape {escape} and send the code again."
     )
 

@@ -170,21 +170,21 @@ class StoreHandler(logging.Handler):
         except Exception as error:
             if not self._leaves_out:  # once, for the message may be such a record, too
                 self._leaves_out = True
-                text = f"A record cannot be saved ({type(error).__name__}). The session goes on without it."
+                text = f"A record could not be saved ({type(error).__name__}). The session continues without it."
                 self._news.append(("warning", text))
 
     def _fail(self, error: StoreError) -> None:
         if not self._failing:
             self._failing = True
-            self._news.append(("warning", f"{error} The session goes on; what happens is kept in memory until it can be saved."))
+            self._news.append(("warning", f"{error} The session continues; new records stay in memory until they can be saved."))
         self._trim()
         self._arm()
 
     def _recover(self) -> None:
         if self._failing:
             self._failing = False
-            lost = f" {self._lost} records were too much to keep and are missing." if self._lost else ""
-            self._news.append(("info", f"The session is being saved again.{lost}"))
+            lost = f" {self._lost} records did not fit into memory and are missing." if self._lost else ""
+            self._news.append(("info", f"Saving the session works again.{lost}"))
             self._lost = 0
 
     def _trim(self) -> None:

@@ -117,7 +117,7 @@ class Approver(logging.Handler):
 
     def _refuse(self, code: str) -> Decision:
         self.refused = True
-        self._session.notice(f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}", "warning")
+        self._session.notice(f"Not run: no one is here to approve it (--approval auto runs it):\n{visible(code)}", "warning")
         return Decision("skip", reason=_REFUSAL)
 
     def _ask(self, code: str) -> Decision:

@@ -67,7 +67,7 @@ def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a t
         was_there = take_out(path, key)
     if not was_there:
         fail(f"{path} does not set {key}.")
-    say(f"{key} is no longer in {path}.")
+    say(f"Removed {key} from {path}.")
 
 
 @config_app.command()
@@ -119,7 +119,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
     instructions = find(project_folder()).held_back
     skills = _held_back_skills()
     if not found and not instructions and not skills:
-        say("This project's files set nothing that must be trusted first.")
+        say("Nothing here needs trusting.")
         return
     for each in found:
         for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
@@ -138,7 +138,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
         for file in instructions:
             allow(file.path, file.value)
         trust_texts(skills)
-    say("Trusted. What changes must be trusted again.")
+    say("Trusted. Anything that changes must be trusted again.")
 
 
 def _held_back_skills() -> dict[Path, str]:
@@ -184,5 +184,5 @@ def _tell_of_winner(key: str, path: Path) -> None:
         warn(str(error))
         return
     if place.file != path:
-        say(f"It has no effect: {place.text} is stronger.", err=True)
+        say(f"It has no effect: {place.text} overrides it.", err=True)
     warn_of_held_back(settings)

@@ -109,10 +109,10 @@ def _undo(settings: Settings | None) -> str:
 def _variables(settings: Settings | None) -> str:
     if settings is None:
         return _line("variables", "not known")
-    saved = f"{kept_bytes() / 2**20:,.0f} MB saved of all sessions"
+    saved = f"{kept_bytes() / 2**20:,.0f} MB saved across all sessions"
     if not settings.keep_namespace:
         return _line("variables", f"not saved (keep_namespace is false); {saved}")
-    found = f"{saved}, {settings.keep_namespace_mb:,} MB at most of each (keep_namespace_mb)"
+    found = f"{saved}, {settings.keep_namespace_mb:,} MB at most per session (keep_namespace_mb)"
     return _line("variables", found, "" if sys.platform == "linux" else "This system cannot fork the kernel safely: nothing is saved.")
 
 
@@ -134,8 +134,8 @@ def _sandbox() -> str:
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
-        return _line("sandbox", "none: `rlm` does not run", str(error))
-    advice = f"It supports only a part of Python. On Linux a process of full Python is used instead; here {missing()}."
+        return _line("sandbox", "none: `rlm` cannot run", str(error))
+    advice = f"It supports only part of Python. Linux gets a process with full Python instead; here {missing()}."
     return _line("sandbox", name, advice if gaps else "")
 
 
@@ -164,7 +164,7 @@ class _RefusingHost:
 def _claude(local: str) -> str:
     """Report the `claude` program. local: the model that answers in its place; empty if there is none but `demo`."""
     advice = "To use Claude, install Claude Code and run `claude` once to log in. "
-    advice += f"Until then {local} answers." if local else "Until then the offline `demo` model answers, by rules."
+    advice += f"Until then {local} answers." if local else "Until then the offline `demo` model answers, with canned rules."
     if (executable := find_program("claude")) is None:
         return _line("claude", "not on the PATH", advice)
     try:
@@ -183,16 +183,16 @@ def _login(executable: str, *, use_api_key: bool) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return _line("login", "unknown", f"`claude auth status` does not answer: {error}.")
     if status is None:
-        return _line("login", "unknown", "`claude auth status` does not say. Run `claude update`.")
+        return _line("login", "unknown", "`claude auth status` does not report it. Run `claude update`.")
     if not status.logged_in:
-        return _line("login", "nobody is logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
+        return _line("login", "not logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
     return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
 
 
 def _model_servers(servers: Sequence[FoundServer]) -> str:
     """Report the servers of models on this machine."""
     if not servers:
-        return _line("models", "no server of models on this machine (llama.cpp, LM Studio, vLLM, Ollama)")
+        return _line("models", "no model server on this machine (llama.cpp, LM Studio, vLLM, Ollama)")
     listed = (f"{', '.join(server.specs[:_SOME]) or server.provider + ': no model'} at {server.address}" for server in servers)
     return _line("models", "; ".join(listed))
 

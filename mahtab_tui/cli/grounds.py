@@ -107,7 +107,7 @@ def _gone(last: Kernel, settings: Settings, why: str) -> str:
         others = ", ".join(each.path for each in found_environments(Path.cwd(), now)[:3])
     had = f"kernel, {last.address}," if last.address else f"interpreter, {last.executable},"
     listed = f"/kernel lists others{f': {others}' * bool(others)}."
-    return one_line(f"This session's {had} is gone{why}; it goes on with {now}. {listed}")
+    return one_line(f"This session's {had} is gone{why}; it continues with {now}. {listed}")
 
 
 def _ground(settings: Settings, store: SqliteStore, waiting: Waiting | None = None) -> Ground:
@@ -122,11 +122,12 @@ def _ground(settings: Settings, store: SqliteStore, waiting: Waiting | None = No
     return Ground(kernel, store, store.claim, partial(kernel_at, settings, keep, held))
 
 
-def tell_how_to_continue(ground: Ground, name: str, *, resumed: bool, goes_on: bool) -> None:
-    """Print what has become of a session that was closed. goes_on: a cell runs in its kernel."""
+def tell_how_to_continue(ground: Ground, name: str, *, resumed: bool, cell: int) -> None:
+    """Print what has become of a session that was closed. cell: the one that its kernel still runs; 0 for none."""
     store = ground.store
     if isinstance(store, SqliteStore) and (resumed or store.begun):
         typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
         typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
-        if goes_on:
-            typer.echo(f"The cell goes on meanwhile. To end it: mahtab-tui sessions stop {store.session}")
+        if cell:
+            typer.echo(f"Session {store.session} is still running cell {cell} in the background.")
+            typer.echo(f"To stop it: mahtab-tui sessions stop {store.session}")

@@ -8,7 +8,7 @@ import typer
 
 from mahtab_tui.cli.printing import answer, fail, fail_on, say
 
-kernels_app = typer.Typer(help="Kernels on other machines: remove what was left there.", no_args_is_help=True)
+kernels_app = typer.Typer(help="Kernels on other machines: remove what they left there.", no_args_is_help=True)
 
 
 @kernels_app.command()
@@ -25,9 +25,9 @@ def clean(
     with fail_on(KernelError, code=1):
         place = parse(address)
         if not yes:
-            typer.confirm(f"Remove mahtab-tui's files and the variables that it has saved on {one_line(place.label)}?", abort=True)
+            typer.confirm(f"Remove mahtab-tui's files and saved variables from {one_line(place.label)}?", abort=True)
         kernels, removed = clean_up(place, answer)
     if kernels:
-        run = "1 kernel runs" if kernels == 1 else f"{kernels} kernels run"
-        fail(f"{run} there. Leave the sessions first, or end those that wait: mahtab-tui sessions stop ID.", 1)
+        run = "1 kernel is running" if kernels == 1 else f"{kernels} kernels are running"
+        fail(f"{run} there. Close their sessions first, or stop them: mahtab-tui sessions stop ID.", 1)
     say(f"Removed: {', '.join(map(one_line, removed))}.")

@@ -20,12 +20,12 @@ def kernels_that_wait() -> Iterator[str]:
     waiting = waiting_here()
     elsewhere = waiting_elsewhere()
     if waiting or elsewhere:
-        yield "Kernels that wait (mahtab-tui --resume ID goes on, sessions stop ID ends one):"
+        yield "Running in the background (mahtab-tui --resume ID reattaches, sessions stop ID stops one):"
     for kernel in waiting:
         use = f"{memory(kernel.pid)}, CPU {cpu_seconds(kernel.pid):,.0f} s"
         yield f"  {one_line(kernel.session)}  {use}  {work(kernel)}{folder(kernel.session)}"
     for noted in reversed(elsewhere):
-        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, begun {begun(noted)} ago{folder(noted.session)}"
+        yield f"  {one_line(noted.session)}  on {one_line(noted.station.label)}, started {begun(noted)} ago{folder(noted.session)}"
 
 
 def stop(session: str) -> None:
@@ -33,10 +33,10 @@ def stop(session: str) -> None:
     found: list[WaitingKernel | Noted] = [kernel for kernel in waiting_kernels() if kernel.session.startswith(session)]
     found += [noted for noted in noted_kernels() if noted.session.startswith(session)]
     if len({kernel.session for kernel in found}) != 1:
-        fail(f"There {'is no kernel' if not found else f'are {len(found)} kernels'} of a session whose ID begins with {session!r}.", 1)
+        fail(f"There {'is no kernel' if not found else f'are {len(found)} kernels'} whose session ID begins with {session!r}.", 1)
     for kernel in found:
         if kernel.session in held() or (isinstance(kernel, WaitingKernel) and kernel.has_host):
-            fail(f"The kernel of session {kernel.session} has a screen. Leave that.", 1)
+            fail(f"Session {kernel.session} is open in another terminal. Close it there first.", 1)
         if isinstance(kernel, Noted):
             _stop_elsewhere(kernel)
         else:
@@ -52,16 +52,16 @@ def _stop_elsewhere(kernel: Noted) -> None:
         kernel.forget()
         warn(one_line(str(error)))
         fail(
-            f"The kernel of session {kernel.session} is not looked for any more. It ends by itself when no cell has run for the time of keep_kernel.",
+            "Forgot that kernel. It stops after `keep_kernel` idle hours.",
             1,
         )
-    say(f"The kernel of session {kernel.session} on {address} has ended.")
+    say(f"Stopped the kernel of session {kernel.session} on {address}.")
 
 
 def _stop_here(kernel: WaitingKernel) -> None:
     try:
         if not stop_kernel(kernel):
-            fail(f"The kernel of session {kernel.session} (process {kernel.pid}) has not ended yet.", 1)
+            fail(f"The kernel of session {kernel.session} (process {kernel.pid}) has not stopped yet.", 1)
     except OSError as error:
         fail(f"The kernel of session {kernel.session} cannot be reached: {error.strerror or error}.", 1)
-    say(f"The kernel of session {kernel.session} has ended.")
+    say(f"Stopped the kernel of session {kernel.session}.")

@@ -70,19 +70,15 @@ def screen(
     theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="[ID]", help="Continue a session, with the variables that were saved. Without ID, the last one"),
+        typer.Option(metavar="[ID]", help="Resume a session with its saved variables; without ID, the last one"),
     ] = None,
     no_share: Annotated[bool, typer.Option("--no-share", help="Do not let agents join the session")] = False,
-    no_store: Annotated[
-        bool, typer.Option("--no-store", help="Save nothing of the session: no conversation, variables or inputs. No agents join it")
-    ] = False,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Save nothing: no conversation, variables or inputs. Agents cannot join")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
     load: Load = None,
     cells: Annotated[list[Path] | None, typer.Option(hidden=True)] = None,
-    notebook: Annotated[
-        Path | None, typer.Option(metavar="FILE.ipynb", help="Keep a notebook of the session up to date; a new one, or one that is there")
-    ] = None,
+    notebook: Annotated[Path | None, typer.Option(metavar="FILE.ipynb", help="Keep a new or existing notebook of the session up to date")] = None,
     json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
@@ -107,7 +103,7 @@ def screen(
         ask(query, model, approval, python, [*(load or ()), *(cells or ())], skills_dir, code_dir, max_usd, given, json)
         return
     if no_store and (resume or continue_):
-        fail("--no-store begins a session that is not saved: leave out --resume and --continue.")
+        fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
     if no_store and notebook:
         fail("--no-store saves nothing of the session: leave out --notebook.")
     if json:
@@ -184,14 +180,14 @@ def screen(
     if ground.made:
         from mahtab_tui.cli.grounds import tell_how_to_continue
 
-        tell_how_to_continue(ground.get(), name, resumed=bool(resume or continue_), goes_on=closed.kernel_goes_on)
+        tell_how_to_continue(ground.get(), name, resumed=bool(resume or continue_), cell=closed.running_cell)
     raise typer.Exit(closed.code)
 
 
 def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
     """End the command if files of this machine are to be loaded into a kernel elsewhere."""
     if kernel and files:
-        fail(f"{files[0].path} is on this machine, and the kernel runs on another one ({kernel}). Load it in a cell, from a path there.")
+        fail(f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there.")
 
 
 def _new_ground(settings: Settings, project: Path) -> Ground:
@@ -337,5 +333,5 @@ def main() -> None:
         if error.errno not in _REFUSALS:
             raise
         named = f": {error.filename}" if error.filename else ""
-        warn(one_line(f"The system refuses what is needed: {error.strerror}{named}. See ulimit -a and df."))
+        warn(one_line(f"The system refused a resource: {error.strerror}{named}. See ulimit -a and df."))
         raise SystemExit(1) from None

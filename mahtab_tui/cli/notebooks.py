@@ -24,7 +24,7 @@ def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | N
     """
     if len(paths) + (kept is not None) > 1:
         first, second, *_ = [*paths, *([] if kept is None else [kept])]
-        fail(f"Only one file can be opened as cells: {first} or {second}. --load FILE makes a variable of the other.")
+        fail(f"Only one file can be opened as cells: {first} or {second}. --load FILE loads the other as a variable.")
     try:
         if kept is not None:
             return _kept(kept)
@@ -35,13 +35,13 @@ def named_notebook(paths: Sequence[Path], kept: Path | None) -> NotebookFile | N
 
 def _kept(path: Path) -> NotebookFile:
     if path.suffix.lower() != ".ipynb":
-        fail(f"--notebook keeps a notebook: {path} must end with .ipynb.")
+        fail(f"--notebook writes a notebook: {path} must end in .ipynb.")
     if os.path.lexists(path):
         return replace(read_notebook(path), kept=True)
     if not os.path.isdir(path.parent):
         fail(f"There is no folder {path.parent} for {path.name}.")
     if len(os.fsencode(path.name)) > LONGEST_NAME:
-        fail(f"The name {path.name} is too long for a file.")
+        fail(f"The file name {path.name} is too long.")
     from mahtab_tui.export.saving import new_notebook
 
     return replace(new_notebook(path), kept=True)

@@ -21,7 +21,7 @@ Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interp
 KernelAddress = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help='Where the kernel runs: ssh://HOST, "command: docker exec -i box python3", or jupyter:NAME')
 ]
-MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
+MaxUsd = Annotated[float | None, typer.Option(help="The most that the session may cost, in US dollars")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]
 SkillsDir = Annotated[
     list[Path] | None,

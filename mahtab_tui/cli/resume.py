@@ -78,7 +78,7 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
     from mahtab_tui.kernel.elsewhere.stations import attach as attach_to
     from mahtab_tui.kernel.elsewhere.transport import NotThere
 
-    say(f"Connecting to {one_line(noted.station.label)}, where the session's kernel waits …", err=True)
+    say(f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …", err=True)
     try:
         return attach_to(noted, answer)
     except NotThere:
@@ -86,7 +86,7 @@ def _attach_elsewhere(noted: Noted) -> Connected | None:
         return None
     except KernelError as error:
         warn(one_line(str(error)))
-        fail(f"Try again later, or go on without that kernel: mahtab-tui sessions stop {noted.session}", 1)
+        fail(f"Try again later, or give up that kernel: mahtab-tui sessions stop {noted.session}", 1)
 
 
 def _shared_by(holder: Holder) -> RunningSession | None:
@@ -102,11 +102,11 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
     if can_watch:
         say("  w  watch it: see what happens there, without changing anything")
     say("  f  fork it: continue with a copy, as a new session")
-    say("  t  take it over: the other screen is told, and no longer saved")
+    say("  t  take it over: the other terminal is notified and stops saving")
     letters = "wft" if can_watch else "ft"
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
     while True:
-        typer.echo(f"Choose {', '.join(letters[:-1])} or {letters[-1]} and press Enter; Enter alone leaves: ", nl=False)
+        typer.echo(f"Choose {', '.join(letters[:-1])} or {letters[-1]} and press Enter; Enter alone quits: ", nl=False)
         typed = sys.stdin.readline().strip().lower()
         if not typed or typed in letters:
             return typed

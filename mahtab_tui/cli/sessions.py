@@ -16,10 +16,10 @@ from mahtab_tui.cli.printing import fail, fail_on, need_folder, say, warn
 if TYPE_CHECKING:
     from mahtab_tui.store.sqlite import SessionRow
 
-sessions_app = typer.Typer(help="List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them.")
-SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session, by the beginning of its ID")]
+sessions_app = typer.Typer(help="List open sessions and those that can be resumed; search, rename or delete them.")
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The beginning of the session's ID")]
 AllProjects = Annotated[bool, typer.Option("--all", help="The sessions of every folder")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists")]
 
 NEWEST = 50
 """Sessions that are printed unless more are wanted."""
@@ -43,7 +43,7 @@ def _file(path: Path | str, done: str) -> Iterator[None]:
     try:
         yield
     except FileExistsError:
-        fail(f"{one_line(str(path))} is there already. --force replaces it.", 1)
+        fail(f"{one_line(str(path))} already exists. --force replaces it.", 1)
     except OSError as error:
         fail(f"{one_line(str(path))} cannot be {done}: {error.strerror}.", 1)
 
@@ -54,7 +54,7 @@ def list_all(
     all_projects: AllProjects = False,
     limit: Annotated[int, typer.Option(metavar="N", help="List only the newest N", min=1)] = NEWEST,
 ) -> None:
-    """List the sessions that are open on a screen, and those that can be resumed; search, rename or delete them."""
+    """List open sessions and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
     from mahtab_tui.bus.storing import StoreError
@@ -117,7 +117,7 @@ def _line(row: SessionRow) -> str:
 
 @sessions_app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="All of them must be in one entry; the last one may be a beginning")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="One entry must contain all of them; the last may be the start of a word")],
     all_projects: AllProjects = False,
     limit: Annotated[int, typer.Option(metavar="N", help="Print only the newest N", min=1)] = NEWEST,
 ) -> None:
@@ -138,10 +138,10 @@ def search(
         if hit.excerpt:
             say(f"          {one_line(hit.excerpt)}")
     if found.more:
-        say("There are more: add words, or give a larger --limit.")
+        say("There are more results: add words, or give a larger --limit.")
     if behind:
         what = "1 session is" if behind == 1 else f"{behind:,} sessions are"
-        say(f"{what} not in the index yet, so not all of what was said was searched. Search again later.")
+        say(f"{what} not in the index yet, so not everything was searched. Search again later.")
     if found.note:
         say(found.note)
     if not found.hits:
@@ -149,7 +149,7 @@ def search(
 
 
 @sessions_app.command()
-def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TITLE", help="What lists show of it")]) -> None:
+def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")]) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
     from mahtab_tui.store.digest import rename_session, title_of
     from mahtab_tui.store.resume import database, find_session
@@ -178,7 +178,7 @@ def export_file(
 
 
 @sessions_app.command("import")
-def import_file(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that sessions export has written")]) -> None:
+def import_file(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by sessions export")]) -> None:
     """Make a saved session of a file, in this folder; nothing of it runs. Exit codes: 0 imported, 1 not imported."""
     from mahtab_tui.store.importing import import_session
     from mahtab_tui.store.resume import database
@@ -213,7 +213,7 @@ def remove(session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="
             heading = one_line(row.heading or row.name)
             typer.confirm(f'Delete the session "{heading}" ({one_line(row.id)}, {row.records:,} records) for good?', abort=True)
         remove_session(row)
-    say(f"The session {row.id} is deleted.")
+    say(f"Deleted session {row.id}.")
 
 
 def export(
@@ -221,7 +221,7 @@ def export(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html")] = None,
     variable: Annotated[str | None, typer.Option(metavar="NAME", help="Only the code that made this variable")] = None,
     shown: Annotated[bool, typer.Option("--shown", help="Leave out what was hidden from the model, replaced or undone")] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Keep outputs of any length; else 100,000 characters of each cell's")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell")] = False,
     force: Force = False,
 ) -> None:
     """Write a session as a notebook, a script, Markdown or a web page. Exit codes: 0 written, 1 not written, 2 wrong arguments."""
@@ -232,7 +232,7 @@ def export(
     from mahtab_tui.store.resume import find_session
 
     if output is None or output.suffix.lower() not in ENDINGS:
-        fail(f"Say with -o into which file: its ending ({', '.join(ENDINGS)}) says what it becomes.")
+        fail(f"Name the output with -o; its extension sets the format. Extensions: {', '.join(ENDINGS)}.")
     if variable is not None and not variable.isidentifier():
         fail("--variable needs the name of a variable.")
     need_folder()

@@ -140,7 +140,7 @@ def markdown(selected: Selected) -> str:
         if not isinstance(entry, Cell):
             parts.append(words_of(entry, selected))
         elif selected.is_private(entry):
-            parts.append("*A cell that uses a private variable is left out.*")
+            parts.append("*A cell that uses a private variable was left out.*")
         else:
             undone = " · undone" if entry.undone else ""
             parts.append(f"*In [{entry.number}] · {escaped(entry.party)}{undone}*\n\n{fenced(entry.code, 'python')}")

@@ -118,7 +118,7 @@ def read_notebook(path: Path) -> NotebookFile:
         if not stat.S_ISREG(status.st_mode):
             raise CannotOpen(f"{shown} is not a regular file.")
         if status.st_size > MOST_BYTES:
-            raise CannotOpen(f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have {MOST_BYTES / 1e6:,.0f} MB.")
+            raise CannotOpen(f"{shown} has {status.st_size / 1e6:,.0f} MB; a notebook may have at most {MOST_BYTES / 1e6:,.0f} MB.")
         content = path.read_bytes()
     except FileNotFoundError:
         raise CannotOpen(f"There is no file {shown}.") from None
@@ -155,7 +155,7 @@ def _notebook(content: bytes, shown: str) -> Node:
     except (ValueError, RecursionError):
         raise CannotOpen(f"{shown} is not a notebook: it is not valid JSON.") from None
     if not json.detect_encoding(content).startswith("utf-8"):
-        raise CannotOpen(f"{shown} is not a text in UTF-8.")
+        raise CannotOpen(f"{shown} is not UTF-8 text.")
     if not isinstance(read, dict) or type(form := read.get("nbformat")) is not int:
         raise CannotOpen(f"{shown} is not a notebook: it has no nbformat.")
     if form != 4:
@@ -191,16 +191,16 @@ def _text_file(path: Path, content: bytes, shown: str) -> NotebookFile:
     try:
         text = content.decode("utf-8-sig" if encoding == "utf-8" else encoding).replace("\r\n", "\n")
     except ValueError:
-        raise CannotOpen(f"{shown} is not a text in {encoding.upper()}.") from None
+        raise CannotOpen(f"{shown} is not {encoding.upper()} text.") from None
     if "\0" in text:
-        raise CannotOpen(f"{shown} is not a text.")
+        raise CannotOpen(f"{shown} is not a text file.")
     style = _style(content)._replace(encoding=encoding)
     if python and not _PERCENT.search(text):
         cells: list[Node] = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}] if text.strip() else []
         return NotebookFile(path.absolute(), digest(content), {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, "script", style)
     form = "py:percent" if python else "md"
     if len(text) > _MOST_TEXT or len(_PERCENT.findall(text)) > _MOST_CELLS or text.count("```") > 2 * _MOST_CELLS:
-        raise CannotOpen(f"{shown} is too large to be shown as cells. --load={shown} makes a variable of it.")
+        raise CannotOpen(f"{shown} is too large to be shown as cells. --load={shown} loads it as a variable.")
     found = HEADER.match(text)
     header = found[0] if found else ""
     body = text.removeprefix(header)

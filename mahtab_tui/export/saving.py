@@ -117,7 +117,7 @@ def _as_text(form: str, content: Node) -> str:
     try:
         return str(jupytext.writes(notebook, fmt="py:percent" if form == "script" else form))
     except Exception:  # a library over cells from anybody
-        raise OSError(errno.EINVAL, "its cells cannot be written as a text") from None
+        raise OSError(errno.EINVAL, "its cells cannot be written as text") from None
 
 
 def respelled(original: str, read: str, now: str) -> str:

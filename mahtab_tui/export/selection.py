@@ -36,11 +36,11 @@ class Selected(NamedTuple):
         cells = sum(isinstance(entry, Cell) for entry in self.entries)
         private = sum(map(self.is_private, self.entries))
         long = sum(map(self._is_long, self.entries))
-        parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} into {one_line(file)}."]
+        parts = [f"Exported {cells:,} cell{'s' * (cells != 1)} to {one_line(file)}."]
         if private:
             parts.append(f"Left out: {private:,} that use{'s' * (private == 1)} a private variable.")
         if long:
-            parts.append(f"Outputs of {long:,} are shortened: add whole (--whole) for all of them.")
+            parts.append(f"Outputs of {long:,} are shortened: add whole (--whole) to keep them complete.")
         return " ".join(parts)
 
     def _is_long(self, entry: Entry) -> bool:
@@ -85,13 +85,13 @@ def select(conversation: Conversation, session: str, *, name: str = "", shown: b
         if not entries:
             raise NothingToExport(f"No cell of this session has made {name}.")
         if any(conversation.private(entry) for entry in entries):
-            raise NothingToExport(f"{name} rests on a private variable, so its code is not exported.")
+            raise NothingToExport(f"{name} depends on a private variable, so its code is not exported.")
     elif shown:
         undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
         entries = [entry for entry in entries if not conversation.hidden(entry) and entry.entry not in undone]
     entries = [entry for entry in entries if not (isinstance(entry, Aside) and conversation.private(entry))]
     if all(isinstance(entry, Aside) for entry in entries):
-        raise NothingToExport("Nothing was said or run yet.")
+        raise NothingToExport("Nothing has been said or run yet.")
     title = plain(name or conversation.title)
     return Selected(entries, session, title, conversation.costs, conversation.hidden, conversation.private, longest)
 

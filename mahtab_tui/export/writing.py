@@ -45,7 +45,7 @@ def write(selected: Selected, path: Path, *, over: bool = False) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     text = rendered(selected, path.suffix.lower())
     if not over and os.path.lexists(path):  # also a link that leads nowhere
-        raise FileExistsError(f"{path} is there already.")
+        raise FileExistsError(f"{path} already exists.")
     replace_file(path, text)
 
 

@@ -279,7 +279,7 @@ class Kernel(Protocol):
 def between_cells(turn: threading.Lock, work: str) -> Iterator[None]:
     """Keep cells from running within this context. turn: held while a cell runs. work: what a user is told to do later. Raises `KernelError`."""
     if not turn.acquire(blocking=False):
-        raise KernelError(f"A cell runs. Wait for its end, or interrupt it; then {work}.")
+        raise KernelError(f"A cell is running. Wait until it ends, or interrupt it; then {work}.")
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from mahtab_tui.kernel.worker.frames import CONNECTION_LOST
 
 _WORDS = {
     signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
-    signal.SIGTERM: "it was ended from outside (SIGTERM)",
+    signal.SIGTERM: "it was terminated from outside (SIGTERM)",
 }
 
 

@@ -59,7 +59,7 @@ class InProcessKernel(Unkept):
     cannot_undo = f"the kernel cannot be forked, because {CANNOT_FORK}"
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        super().__init__("The namespace is that of the program that opened this session, so it is not kept.")
+        super().__init__("The namespace belongs to the program that opened this session, so it is not saved.")
         self._host: KernelHost = NoHost()
         self._namespace = namespace
         self._state = KernelState.DEAD
@@ -135,7 +135,7 @@ class InProcessKernel(Unkept):
 
     def reset(self) -> None:
         if not self._turn.acquire(blocking=False):
-            raise KernelError("A cell runs; stop it first. Inside the program that opened this session it cannot be killed.")
+            raise KernelError("A cell is running; stop it first. It cannot be killed inside the program that opened this session.")
         try:
             for name in self._made:
                 self._namespace.pop(name, None)
@@ -145,7 +145,7 @@ class InProcessKernel(Unkept):
             self._made.clear()
         finally:
             self._turn.release()
-        self._tell(KernelState.IDLE, f"The namespace was reset: {names} that cells had made removed; the process and its imports stay.")
+        self._tell(KernelState.IDLE, f"Namespace reset: removed {names} made by cells; the process and its imports stay.")
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError(

@@ -148,12 +148,12 @@ class Wire:
     def lost(self, next_try: float, why: str) -> None:
         """The wire is gone, and is tried again. why: as a clause."""
         before, self.next_try = self.next_try, next_try
-        gone = f"The connection to {self._place} is lost ({why}). The kernel goes on there, and what it prints is kept."
+        gone = f"Lost the connection to {self._place} ({why}). The kernel keeps running, and its output is kept."
         self._tell("" if before else gone)
 
     def back(self) -> None:
         self.next_try = 0.0
-        self._tell(f"The connection to {self._place} is back.")
+        self._tell(f"Reconnected to {self._place}.")
 
     def ask(self, prompt: str, hidden: bool) -> str | None:
         """Ask the user what the way there wants to know, and wait. hidden: it is a password. None if there is no answer."""

@@ -47,7 +47,7 @@ class SendQueue:
                 if not view:
                     return
             elif self._size + len(view) > LIMIT:
-                raise OutgoingFullError("the kernel does not read what it is sent")
+                raise OutgoingFullError("the kernel does not read its messages")
             self._waiting.append(view)
             self._size += len(view)
             if self._writer is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.reading import NumberedOutput
     from mahtab_tui.kernel.retelling import Kept, Story, StoryCells
 
-TAKEN = "The kernel is at the other terminal now, with its variables."
+TAKEN = "The other terminal now has the kernel and its variables."
 
 
 class Outliving:

@@ -115,11 +115,13 @@ class ProcessKernel:
         self._processes.kill()
 
     def reset(self) -> None:
-        self._processes.replace(self._processes.executable or self._place.find(self._python), RESET, "A fresh kernel runs: its namespace is empty.")
+        self._processes.replace(
+            self._processes.executable or self._place.find(self._python), RESET, "Started a fresh kernel; its namespace is empty."
+        )
 
     def activate(self, python: str) -> None:
         executable = self._place.find(python)
-        now = self._processes.empty("The kernel runs on {executable} (Python {python}) now")
+        now = self._processes.empty("Switched to {executable} (Python {python})")
         self._processes.replace(executable, "The interpreter was changed.", now)
         self._python = python
 

@@ -56,7 +56,7 @@ class ControlRequests:
             self._send({"op": op, "id": number, **fields})
         except ValueError as error:
             self._take(number)
-            raise KernelError(f"The kernel cannot be asked: {error}.") from None
+            raise KernelError(f"The kernel cannot be sent a request: {error}.") from None
         try:
             return request.reply.result(max(0.0, now + timeout - time.monotonic()))
         except TimeoutError:

@@ -117,7 +117,7 @@ class Succession:
 
     def empty(self, event: str) -> str:
         """Return the sentence about a new process. Where variables are saved, the session says which of them come back."""
-        return f"{event}{': its namespace is empty' if self._keep_place is None else ''}."
+        return f"{event}{'; its namespace is empty' if self._keep_place is None else ''}."
 
     def ready(self) -> WorkerProcess | None:
         """The process, once it has started; None where there is none to come."""
@@ -197,7 +197,7 @@ class Succession:
             self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
             self._restart()
         except Exception as error:  # the thread's outermost frame: cells wait for what comes of this
-            self._failed(f"No new kernel could be started: {type(error).__name__}: {error}")
+            self._failed(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
         """Put a new process in the place of one that died. Runs on the dead one's reader thread."""
@@ -209,9 +209,9 @@ class Succession:
                     self._become(self._launch(self.executable), self.executable)
                 except KernelError as error:
                     if attempt == ATTEMPTS:
-                        self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
+                        self._failed(f"A new kernel failed to start {ATTEMPTS} times in a row: {error}")
                     continue
-            self._begin(self.empty("A new kernel has started"))
+            self._begin(self.empty("Started a new kernel"))
             return
 
     def _begin(self, text: str) -> None:
@@ -242,7 +242,7 @@ class Succession:
                 return
             self._startup = startup
             if result.status is not Status.OK:
-                text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
+                text = f"{text} The code that every kernel starts with failed:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
         if self._keep_place is not None:
             with suppress(KernelError):  # `kept` raises it
                 worker.tell("keep_in", **self._place.keep_settings(self._keep_place))

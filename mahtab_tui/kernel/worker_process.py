@@ -67,7 +67,7 @@ class WorkerProcess:
         self._started: Future[None] = Future()
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
-        self._outbox = Outbox(lambda: self._break("it does not read the answers to what it asks"))
+        self._outbox = Outbox(lambda: self._break("it does not read the answers to its requests"))
         self._process: Process | None = None
         self._held: Held | None = None
         self.over = False
@@ -97,7 +97,7 @@ class WorkerProcess:
             self._ready.result(START_TIMEOUT)
         except TimeoutError:
             self._signal(signal.SIGKILL)
-            raise KernelError(f"{self._executable} did not become ready within {START_TIMEOUT:.0f} s.") from None
+            raise KernelError(f"{self._executable} was not ready within {START_TIMEOUT:.0f} s.") from None
 
     def execute(
         self,
@@ -233,7 +233,7 @@ class WorkerProcess:
         try:
             taken = self._read(process, output)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
-            self._break(f"something wrote on its connection that is not of the session ({str(error) or type(error).__name__})")
+            self._break(f"something outside the session wrote to its connection ({str(error) or type(error).__name__})")
         if taken or self._left:
             self._let_go(process, outgoing)
             return

@@ -56,7 +56,7 @@ def _offered() -> Iterator[tuple[str, str]]:
         yield spec, "the claude program, with your login"
     for provider in _PROVIDERS:
         yield f"{provider}:", "type a model's name after it"
-    yield "demo", "offline, by rules"
+    yield "demo", "offline, canned rules"
 
 
 def server_models() -> list[ModelChoice]:

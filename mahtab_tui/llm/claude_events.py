@@ -22,7 +22,7 @@ _BY_STATUS = {
     529: f"{BUSY_STATUSES[529]}. Ask again in a moment.",
 }
 _BY_KIND = {
-    "authentication_failed": "Nobody is logged in to `claude`. Run `claude`, then /login in it. {hint}",
+    "authentication_failed": "You are not logged in to `claude`. Run `claude`, then /login in it. {hint}",
     "billing_error": "The account cannot pay for the answer: {said}",
     "model_not_found": "The model does not exist or is not available to this account: {said}",
 }
@@ -40,7 +40,7 @@ _LIMITS = {
 }
 _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _COUNTS_OF_MODELS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-_COMPACTED = "`claude` has replaced the beginning of this conversation by its own summary, so the model may have forgotten details."
+_COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
 
 class ClaudeNotice(NamedTuple):

@@ -129,7 +129,7 @@ class Exploration:
             self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
             self._tell(result, prompts.turn_message(result, left, cut=found.cut))
-        return None, f"All {self._limits.max_turns} turns are used."
+        return None, f"rlm() ran out of turns ({self._limits.max_turns})."
 
     def _tell(self, result: TurnResult, message: str) -> None:
         """Report a turn's result. When the conversation has become long, earlier outputs are shortened to their heads; code is kept."""

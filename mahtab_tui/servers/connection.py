@@ -84,11 +84,11 @@ class Connection:
         """Begin to start the server, for the first time or again. Raises `ServerError` if it has ended too often."""
         name, why, died = self._state.name, self._state.why, self._state.phase == "ended" and self._state.ran
         if died and self._restarts:
-            raise ServerError(f"The server {name} has ended again: {why} /mcp shows what it has said; Ctrl+R there starts it once more.")
+            raise ServerError(f"The server {name} has ended again: {why} /mcp shows its messages; Ctrl+R there restarts it.")
         self._restarts += died
         await self.stop()
         if died:
-            self._tell(f"The MCP server {name} had ended: {why} It is started again.")
+            self._tell(f"The MCP server {name} had ended: {why} It is being restarted.")
         self._starting = asyncio.get_running_loop().create_future()
         self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
         self._closed = Closed()
@@ -184,7 +184,7 @@ class Connection:
             state.why = "It was stopped."
             raise
         except TimeoutError:
-            state.why = f"It did not get ready within {self._start_seconds:g} seconds."
+            state.why = f"It was not ready within {self._start_seconds:g} seconds."
         except BaseException as error:  # also the SDK's groups of exceptions; the loop and other servers go on
             state.why = state.why or f"{_in_words(error)}."
         finally:

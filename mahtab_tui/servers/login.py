@@ -117,7 +117,7 @@ class _Login:
         if self._answer.done():
             return _response("200 OK", "This login is over.")
         if "code" not in given:
-            why = given.get("error_description") or given.get("error") or "the browser brought no code"
+            why = given.get("error_description") or given.get("error") or "the browser sent no code"
             self._answer.set_exception(OAuthFlowError(f"the login failed: {why[:300]}"))
             return _response("200 OK", "The login failed. You can close this page.")
         self._answer.set_result(AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss")))

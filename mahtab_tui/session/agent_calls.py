@@ -130,7 +130,7 @@ class AgentCalls:
         self._ask(
             agent,
             call,
-            f"# go on with {' in '.join(str(part) for part in (python, folder) if part)}" + (self._lost_variables() if python else ""),
+            f"# switch to {' in '.join(str(part) for part in (python, folder) if part)}" + (self._lost_variables() if python else ""),
         )
         if python is not None:
             session.keeping.save(_SAVING)
@@ -161,7 +161,7 @@ class AgentCalls:
         session, name = self._session, str(args["name"])
         session.private.refresh()
         if session.private.hides(name):
-            raise AgentCallRefused(f"{name} is private: the user does not tell what is in it.")
+            raise AgentCallRefused(f"{name} is private: the user does not share what it contains.")
         return asdict(session.kernel.inspect(name, run_code=False))
 
     def _inside(self, agent: JoinedAgent, call: AgentCall, args: Mapping[str, Any]) -> Any:

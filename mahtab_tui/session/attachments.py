@@ -96,7 +96,7 @@ class Attachments:
                     attachment = Attachment(attachment.label, "", problem=f"at most {MOST} pictures go with a question")
                 if len(attachment.text) > room:
                     attachment = Attachment(
-                        attachment.label, attachment.size, problem=f"too much: all that goes along has at most {TOGETHER:,} characters"
+                        attachment.label, attachment.size, problem=f"too much: all attachments together have at most {TOGETHER:,} characters"
                     )
                 room -= len(attachment.text)
                 attachments.append(attachment)
@@ -247,6 +247,6 @@ def followed(named: Path, projects: Iterable[Path]) -> tuple[Path, str]:
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
     root = Path(os.path.realpath(folder))
     if not real.is_relative_to(root):
-        raise LinkLeadsOut(f"a link to {real}, which is outside of {folder}; write {Mention('path', str(real)).label} to send it")
+        raise LinkLeadsOut(f"a link to {real}, which is outside {folder}; write {Mention('path', str(real)).label} to send it")
     inside = real.relative_to(root)
     return real, "" if inside == named.relative_to(folder) else str(inside)

@@ -194,7 +194,7 @@ class Cells:
         result = self._follow_cell(cell, started.text, origin, nested, (), {"party": YOU, **attrs}, output_record, wait)
         if result is None and cell == self.last:
             emit(
-                self._log, output_record("", **attrs, status=str(Status.DIED), detail="The screen was closed before this cell began. It has not run.")
+                self._log, output_record("", **attrs, status=str(Status.DIED), detail="The screen was closed before this cell began. It did not run.")
             )
 
     def _tellers(self, cell: int, piece: type[records.ReplOutStream], listener: OnOutput | None) -> tuple[OnOutput, OnDisplay]:

@@ -52,7 +52,7 @@ class CodeRules:
     def explain_once(self, why: str) -> str:
         """Return the sentence that says why read-only code asks here, the first time; then an empty text."""
         first, self._explained = not self._explained, True
-        return f"allow: {READ_ONLY} cannot be held here: {why}" if first else ""
+        return f"allow: {READ_ONLY} cannot be enforced here: {why}" if first else ""
 
     def rules_for(self, code: str) -> tuple[str, ...]:
         """Return the rule that would let code like this run without asking; empty if none can."""

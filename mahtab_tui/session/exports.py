@@ -59,7 +59,7 @@ def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
         elif word.isidentifier():
             variables.append(word)
         else:
-            raise BadExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}. {word} has none of them.")
+            raise BadExport(f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them.")
     if len(files) > 1 or len(variables) > 1:
         raise BadExport("Name one file, and at most one variable, as in /export df slice.py.")
     variable = variables[0] if variables else ""
@@ -103,7 +103,7 @@ def export_session(
     if path.suffix.lower() == ".gz":
         return write_session(database(), row, path, over=over)
     if path.suffix.lower() not in ENDINGS:
-        raise NothingToExport(f"The file's ending says what it becomes: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
+        raise NothingToExport(f"The file's extension sets its format: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
     page = load_records(database(), row.id, limit=ALL)
     conversation = Conversation((record for _, record in page.records), asides=True)
     private = PrivateTexts()

@@ -152,7 +152,7 @@ class JoinedAgents:
             if stop or call not in running:
                 call.cancel()
         self._inbox.hold(agent.name, False)  # now that none of its cells wait
-        goes_on = " Its cell goes on." if running and not stop else ""
+        goes_on = " Its cell keeps running." if running and not stop else ""
         self._notice(f"{agent.name} has left the session.{goes_on}")
 
     def pause(self, name: str = "") -> str:
@@ -163,15 +163,15 @@ class JoinedAgents:
                 return agent
             with self._lock:
                 self._pauses.discard(name)
-            return f"{name} is not here, and no longer paused."
+            return f"{name} is not connected; pause cleared."
         agent.paused = not agent.paused
         with self._lock:
             (self._pauses.add if agent.paused else self._pauses.discard)(agent.name)
         self._inbox.hold(agent.name, agent.paused)
         self._look_again()
         if agent.paused:
-            return f"{agent.name} is paused: its calls wait, even if it joins again. /pause {agent.name} resumes it."
-        return f"{agent.name} is resumed."
+            return f"{agent.name} is paused: its calls wait, even if it rejoins. /pause {agent.name} resumes it."
+        return f"Resumed {agent.name}."
 
     def disconnect(self, name: str = "") -> str:
         """Disconnect an agent; returns a sentence."""
@@ -180,7 +180,7 @@ class JoinedAgents:
             return agent
         words = "The user disconnected you from the session."
         threading.Thread(target=agent.leave, args=(words,), name="disconnect", daemon=True).start()  # sending may block if it does not read
-        return f"{agent.name} is disconnected."
+        return f"Disconnected {agent.name}."
 
     def sentence(self) -> str:
         """Return a sentence that lists the agents."""
@@ -188,7 +188,7 @@ class JoinedAgents:
             here = [f"{agent.name}{' (paused)' if agent.paused else ''}, {agent.cells} cells" for agent in self._agents]
             gone = sorted(self._pauses - {agent.name for agent in self._agents})
         sentence = f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
-        return f"{sentence} Paused, but not here: {', '.join(gone)}; /pause NAME ends the pause." if gone else sentence
+        return f"{sentence} Paused, but not connected: {', '.join(gone)}; /pause NAME clears the pause." if gone else sentence
 
     def close(self) -> None:
         """Disconnect all agents: the session ends."""

@@ -108,7 +108,7 @@ class Keeping:
         self._missing = {each.variable.name: each for each in kept.missing}
         self._carried = [file.name for file in died]
         for file in died:
-            self._missing.update((each.name, NotKept(each, "the kernel has ended while it was read")) for each in file.variables)
+            self._missing.update((each.name, NotKept(each, "the kernel ended while reading it")) for each in file.variables)
         self._pending = {file.name: file for file in kept.files if file not in died}
         kinds = [variable for file in kept.files for variable in file.variables if variable.kind in ("function", "class")]
         self._waits_for_all = frozenset(variable.name for variable in kinds)
@@ -273,7 +273,7 @@ class Keeping:
             if not result.error:
                 self._written, self._result = changes, result
             elif result.error != self._told:
-                problem = f"The variables were not saved: {result.error}. What was saved before is still there."
+                problem = f"The variables were not saved: {result.error}. What was saved earlier is still there."
                 emit(self._log, Notice(problem, level="warning"))
             self._told = result.error
 
@@ -281,12 +281,11 @@ class Keeping:
 def sentence(back: list[str], missing: list[NotKept]) -> str:
     """Say which variables are back, and which are not and why."""
     if not missing:
-        return f"{_variables(len(back))} back."
+        return f"{_variables(len(back))} restored."
     named = [f"{one_line(each.variable.name)} ({one_line(each.reason)})" for each in missing[:_NAMED]]
     more = f", and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
-    count = f"{len(missing):,} {'is' if len(missing) == 1 else 'are'} not"
-    return f"{_variables(len(back))} back; {count}: {', '.join(named)}{more}."
+    return f"{_variables(len(back))} restored, {len(missing):,} not: {', '.join(named)}{more}."
 
 
 def _variables(count: int) -> str:
-    return "No variable is" if not count else "1 variable is" if count == 1 else f"{count:,} variables are"
+    return "No variable" if not count else "1 variable" if count == 1 else f"{count:,} variables"

@@ -61,7 +61,7 @@ class KernelControl:
             self._cells.forget()
             self._keeping.begin()
 
-        self._on_thread("The interpreter stays as it was", work)
+        self._on_thread("The interpreter was not changed", work)
 
     def move(self, address: str) -> None:
         """Go on with a kernel at another place; empty for this machine. What was saved there of this session comes back."""
@@ -71,17 +71,17 @@ class KernelControl:
                 raise KernelError("The kernel of this session belongs to another program.")
             new = self._make(address)
             self._keeping.save(_PATIENCE)
-            self._kernel.exchange(new, f"The kernel runs on {address or 'this machine'} now, with variables of its own.")
+            self._kernel.exchange(new, f"Switched to {address or 'this machine'}.")
             self._cells.forget()
             self._keeping.begin()
 
-        self._on_thread("The kernel stays where it is", work)
+        self._on_thread("The kernel was not moved", work)
 
     def change_directory(self, path: str) -> None:
         def work() -> None:
-            emit(self._log, Notice(f"The working directory is {self._kernel.change_directory(path)} now."))
+            emit(self._log, Notice(f"The working directory is now {self._kernel.change_directory(path)}."))
 
-        self._on_thread("The working directory stays as it was", work)
+        self._on_thread("The working directory was not changed", work)
 
     def redo(self) -> None:
         """Take the last undo back."""

@@ -132,13 +132,13 @@ class SessionKernelHost:
     def _mark(self, name: str, private: bool) -> None:
         """Serve `private("…")` in a cell. Raises `RuntimeError`."""
         if not private and (self._cells.assistant_runs or self._cells.agent_runs):
-            raise RuntimeError("Code of the model or an agent cannot take the mark of a private variable away.")
+            raise RuntimeError("Code from the model or an agent cannot make a private variable public.")
         self._private.mark(name, private)
 
     def _ask(self, prompt: str) -> str:
         """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
         if self._cells.assistant_runs or self._cells.agent_runs:
-            raise RuntimeError("ask() cannot be called by code of the model or an agent.")
+            raise RuntimeError("Code from the model or an agent cannot call ask().")
         try:
             return self._agent.ask_from_cell(prompt)
         except ModelError as error:

@@ -69,7 +69,7 @@ class Knowledge:
                 self._warn(problem)
         for each in found.held_back:
             if before is None or each not in before.held_back:
-                self._warn(f"{each.name} in this project is not told to the model until you trust it: /instructions shows it.")
+                self._warn(f"{each.name} in this project does not go to the model until you trust it: /instructions shows it.")
         return found
 
     def in_use(self) -> str:

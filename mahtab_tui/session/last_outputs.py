@@ -27,7 +27,7 @@ def with_last_outputs(store: SqliteStore, past: Sequence[Record], secrets: Secre
             whole, kinds = text.text()
             kind = UserReplOut if isinstance(started, UserReplIn) else AssistantReplOut
             record = kind(secrets.mask(whole), **attrs_of(started), status=str(Status.DIED), kinds=kinds, rewritten=text.rewritten, time=time.time())
-            ended = Notice(f"The kernel ended in cell {cell}, while there was no screen.", level="warning", time=time.time())
+            ended = Notice(f"The kernel ended in cell {cell} while no screen was open.", level="warning", time=time.time())
             store.cells_go_on = True
             store.append(record)
             store.append(ended)

@@ -80,9 +80,9 @@ def _look_at(path: Path, name: str) -> DataFile:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise CannotLoad(f"The folder {shown} cannot become a variable.")
+            raise CannotLoad(f"The folder {shown} cannot be loaded as a variable.")
         if not stat.S_ISREG(status.st_mode):
-            raise CannotLoad(f"{shown} is not a regular file: it cannot become a variable.")
+            raise CannotLoad(f"{shown} is not a regular file: it cannot be loaded as a variable.")
         beginning = _beginning(path)
         encoding = _encoding_of(beginning)
         if encoding in ("latin-1", "cp1252"):
@@ -143,7 +143,7 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
         return LoadingCell(its_path, f"{shown} needs pandas, which this kernel's Python does not have: {name} is its path.")
     if not file.text:
-        return LoadingCell(its_path, f"{shown} is not a text: {name} is its path, and {name}.read_bytes() reads it.")
+        return LoadingCell(its_path, f"{shown} is not a text file: {name} is its path, and {name}.read_bytes() reads it.")
     if suffix in _SEPARATED and pandas:
         options = [f"sep={file.separator!r}"] * (file.separator != ",") + [f"encoding={file.encoding!r}"] * (file.encoding != "utf-8")
         return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})")

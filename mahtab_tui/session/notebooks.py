@@ -175,7 +175,7 @@ class Notebook(logging.Handler):
         """Run a cell. source: what it is now, as the screen shows it; None for what it was last. Raises `NoSuchCell`."""
         cell = self._cell(place)
         if cell["cell_type"] != "code":
-            raise NoSuchCell(f"Cell {place} of the notebook is no code.")
+            raise NoSuchCell(f"Notebook cell {place} is not a code cell.")
         if source is not None:
             known = (self._source(place), source_of(cell))  # the screen shows them without secrets
             self._edited[place] = next((each for each in known if self._secrets.mask(each).strip("\n") == source.strip("\n")), source)
@@ -190,7 +190,7 @@ class Notebook(logging.Handler):
         last = self._first + len(self._file.cells) - 1 if place is None else place
         places = [each for each in range(self._first, last + 1) if self._cell(each)["cell_type"] == "code" and self._source(each).strip()]
         if not places:
-            raise NoSuchCell("The notebook has no cell of code there.")
+            raise NoSuchCell("The notebook has no code cell there.")
         self._run_in_order(places)
 
     def _cell(self, place: int) -> Node:
@@ -206,7 +206,7 @@ class Notebook(logging.Handler):
         language = self._file.language
         if language not in ("", self._kernel_language(), self._asked):
             self._asked = language
-            raise NoSuchCell(f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python all the same.")
+            raise NoSuchCell(f"{self.label} is for {language}, and this kernel runs Python. Run it again to run its cells as Python anyway.")
         waiting: dict[int, int] = {}
         """The inputs that still wait, by their places."""
 
@@ -219,7 +219,7 @@ class Notebook(logging.Handler):
             if cancelled:
                 how = "failed" if result.status is Status.ERROR else f"was {result.status}"
                 count = f"{cancelled:,} cells after it did" if cancelled > 1 else "the cell after it did"
-                emit(self._log, records.Notice(f"Cell {place} of the notebook {how}, so {count} not run.", level="warning"))
+                emit(self._log, records.Notice(f"Notebook cell {place} {how}, so {count} not run.", level="warning"))
 
         sources = [(place, self._source(place)) for place in places]
         cells = [(source, partial(run_one, place, source)) for place, source in sources]
@@ -277,7 +277,7 @@ class Notebook(logging.Handler):
         if problem and problem != self.problem:
             emit(self._log, records.Notice(problem, level="warning"))
         elif self.problem and not problem:
-            emit(self._log, records.Notice(f"{self.label} is written again."))
+            emit(self._log, records.Notice(f"Saving {self.label} works again."))
         self.problem = problem
 
     def flush(self) -> None:

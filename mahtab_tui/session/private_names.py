@@ -12,9 +12,9 @@ from mahtab_tui.bus.records import Notice, Private, Record, ReplIn, emit, record
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Change, PrivateUse, Variable
 
-_MARKED = "{name} is private: models and agents are told that it is there, and nothing of what is in it."
+_MARKED = "{name} is private: models and agents know it exists, but not what it contains."
 _NOT_THERE = " There is no such variable yet."
-_UNMARKED = "{name} is not private any more: models and agents are told about it from now on."
+_UNMARKED = "{name} is no longer private: models and agents may see what it contains."
 
 
 class PrivateNames(logging.Handler):
@@ -130,12 +130,12 @@ class PrivateNames(logging.Handler):
 
 def why_asked(names: Sequence[str], party: str) -> str:
     """Say why code that uses private variables waits for the user, as a clause."""
-    return f"it uses {_listed(names)}; {party} would be told its output"
+    return f"it uses {_listed(names)}; {party} would see its output"
 
 
 def why_refused(what: str, names: Sequence[str]) -> str:
     """Say why a cell that uses private variables may not ask a model."""
-    return f"{what} sends text to a model, and this cell uses {_listed(names)}. private(name, False) takes a mark away."
+    return f"{what} sends text to a model, and this cell uses {_listed(names)}. private(name, False) makes a variable public."
 
 
 def _listed(names: Sequence[str]) -> str:

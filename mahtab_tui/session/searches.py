@@ -75,14 +75,14 @@ class Searches:
         pieces.append(text)
         if sum(map(len, pieces)) > LONGEST_TOLD or len(self._told) > _MOST_TOLD:
             self._told.clear()
-            raise RuntimeError(f"A text from another machine may have {LONGEST_TOLD:,} characters.")
+            raise RuntimeError(f"A text from another machine may have at most {LONGEST_TOLD:,} characters.")
 
     def _text(self, tree: str, file: str) -> str:
         """Return the text of a search: from a file of the kernel's, or what another machine has told. Raises `OSError`, `ValueError`."""
         if not self._kernel.info().place:
             return _read(Path(file))
         if tree not in self._told:
-            raise ValueError("The text of this search is not known.")
+            raise ValueError("The text of this search is unknown.")
         return "".join(self._told.pop(tree))
 
     def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> dict[str, Any]:
@@ -129,7 +129,8 @@ class Searches:
         if answer.state in ("error", "stopped"):
             return {"failed": plain(answer.text), "packed": _sent(answer)}
         if answer.state == "partial":
-            emit(self._log, Notice("The answer of rlm() is partial: the search ended before it was complete.", level="warning"))
+            why = answer.why.rstrip(".") or "The search ended early"
+            emit(self._log, Notice(f"{why}; this answer is partial.", level="warning"))
         return {**answer.as_result(answer.text if args.get("raw") else plain(answer.text))._asdict(), "packed": _sent(answer)}
 
     def log(self, tree: str) -> str:
@@ -226,10 +227,7 @@ class Searches:
             self._spending.count(record)
         emit(self._log, record)
         if isinstance(record, SearchFinal) and record.late and record.state in ("done", "partial"):
-            emit(
-                self._log,
-                Notice(f"The answer of call {record.node} came when no code waited for it any more: v in the menu of the call makes it a variable."),
-            )
+            emit(self._log, Notice(f"Call {record.node} finished late. Press v to save its answer."))
 
 
 def _literal(text: str) -> str:

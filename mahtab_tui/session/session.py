@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.turns import TurnHost
     from mahtab_tui.session.undo import Undo
 
-_TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. To take it back, leave, and come back with --continue."
+_TAKEN_OVER = "Another terminal has taken over this session: nothing here is saved any more. To take it back, quit and restart with --continue."
 
 Stopped = Literal["model", "cell"]
 T = TypeVar("T")
@@ -273,7 +273,7 @@ class Session:
     def compact(self, keep: str) -> None:
         """Summarise the conversation before the last question, on a thread. keep: what the summary shall keep, in the user's words."""
         if self.turns.in_turn:
-            self.notice("The model is at work. Wait for its end, or stop it; then /compact.", "warning")
+            self.notice("The model is working. Wait until it ends, or stop it; then /compact.", "warning")
         else:
             self.agent.compact(keep)
 

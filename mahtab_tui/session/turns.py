@@ -215,7 +215,7 @@ class TurnHost:
 
     def _must_ask(self, why: str) -> Decision | str:
         """Return why the user must be asked; if there is nobody, the decision that the code does not run."""
-        return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and there is nobody to allow that.")
+        return why if self.can_ask else Decision("refuse", reason=f"{why[0].upper()}{why[1:]}, and no one is here to approve it.")
 
     def decide(self, request: ApprovalRequest) -> Decision:
         return self._wait(request.request)

@@ -68,26 +68,26 @@ def _use(kernel: WaitingKernel) -> str:
 
 
 def sentences_about_waiting_kernels() -> Iterator[str]:
-    """Yield a sentence for each kernel without a screen: what it does, where, and how to go on with it or end it."""
+    """Yield a sentence for each kernel without a screen: what it does, where, and how to resume or stop it."""
     for kernel in waiting_here():
         if kernel.has_run:
-            ways = f"Go on: mahtab-tui --resume {kernel.session}. End it: mahtab-tui sessions stop {kernel.session}"
-            yield f"A kernel of this machine has no screen: {work(kernel)}{folder(kernel.session)} ({_use(kernel)}). {ways}"
+            code = f"still running cell {kernel.cell} in the background. Code: {_code(kernel)}"
+            where = f"{code if kernel.cell else 'idle in the background'}{folder(kernel.session)}"
+            use = f"{_age(time.time() - kernel.since)}, {_use(kernel)}"
+            yield f"Session {kernel.session} is {where} ({use}). {_ways(kernel.session)}"
     for noted in waiting_elsewhere():
-        yield (
-            f"A kernel on {one_line(noted.station.label)} has no screen{folder(noted.session)}. Go on: mahtab-tui --resume {noted.session}. "
-            f"End it: mahtab-tui sessions stop {noted.session}"
-        )
+        where = f"{one_line(noted.station.label)}{folder(noted.session)}"
+        yield f"Session {noted.session} still has a kernel on {where}. {_ways(noted.session)}"
+
+
+def _ways(session: str) -> str:
+    return f"Resume: mahtab-tui --resume {session}. Stop: mahtab-tui sessions stop {session}"
 
 
 def work(kernel: WaitingKernel) -> str:
     """Say what a kernel does, and since when."""
-    age = _age(time.time() - kernel.since)
-    if not kernel.cell:
-        return f"idle for {age}"
-    code = " ".join(_code(kernel).split())
-    shown = code if len(code) <= _CODE else f"{code[: _CODE - 1]}…"
-    return f"running cell {kernel.cell} for {age}{f': {one_line(shown)}' if shown else ''}"
+    age, code = _age(time.time() - kernel.since), _code(kernel)
+    return f"running cell {kernel.cell} for {age}{f': {code}' if code else ''}" if kernel.cell else f"idle for {age}"
 
 
 def begun(noted: Noted) -> str:
@@ -122,12 +122,14 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _code(kernel: WaitingKernel) -> str:
-    """Return the code of the cell that a kernel runs."""
+    """Return the beginning of the code of the cell that a kernel runs, in one line."""
     kinds = (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)
     cells = []
     with suppress_all_but_damage():
         cells = [cell for tag in kinds for cell in records_of(database(), kernel.session, tag)]
-    return next((cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), "")
+    found = next((cell.text for cell in cells if isinstance(cell, ReplIn) and cell.cell == kernel.cell), "")
+    code = " ".join(found.split())
+    return one_line(code if len(code) <= _CODE else f"{code[: _CODE - 1]}…")
 
 
 def _age(seconds: float) -> str:

@@ -118,7 +118,7 @@ def rule_of(text: str) -> Rule:
         raise ValueError(f"the rule {quoted} begins with {action!r}; a rule begins with allow, ask or deny")
     if name == READ_ONLY:
         if action != "allow" or inside is not None:
-            raise ValueError(f"the rule {quoted} cannot be used: read_only stands only in allow: read_only")
+            raise ValueError(f"the rule {quoted} cannot be used: read_only works only as allow: read_only")
         return Rule("allow", READ_ONLY, (), (), False, text.strip())
     if inside is None:
         raise ValueError(f"the rule {quoted} names no call: write {name}(*)")

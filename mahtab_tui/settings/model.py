@@ -107,23 +107,23 @@ class Settings(BaseSettings):
     claude_api_key: bool = Field(
         False, description="Whether the claude program gets ANTHROPIC_API_KEY from the environment, which is then billed instead of your login"
     )
-    rlm_max_depth: int = Field(1, ge=0, description="At which depth calls of a search run no code; the question is at depth 0")
+    rlm_max_depth: int = Field(1, ge=0, description="Max depth of calls; those at this depth run no code. The question is at depth 0")
     rlm_max_turns: int = Field(20, ge=1, description="How often one call of a search may run code")
     rlm_max_calls: int = Field(200, ge=1, description="Model calls that a whole search may make")
     rlm_max_usd: float | None = Field(None, gt=0, description="US dollars that a whole search may cost")
     rlm_max_seconds: float | None = Field(None, gt=0, description="Seconds that a whole search may take")
-    rlm_concurrency: int | None = Field(None, ge=1, description="Model calls of a search at a time; if not set, what suits the model")
+    rlm_concurrency: int | None = Field(None, ge=1, description="Model calls that a search makes at once; if not set, what suits the model")
     rlm_small: int = Field(20_000, ge=0, description="A search gives texts of up to this many characters to the model directly")
     rlm_ask_above: int = Field(50, ge=0, description="Sub-calls that a search may make before it asks")
     reflection: ReflectionMode = Field("never", description="When a separate call checks a run; without it the next call answers from the output")
-    output_answers: bool = Field(False, description="Whether a short output of one block ends a question by itself, which saves a call")
+    output_answers: bool = Field(False, description="Whether a short output of a single block ends the question, which saves a call")
     max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
     base_url: str | None = Field(
         None, pattern=r"^https?://", description="The address of a service compatible with OpenAI's, for models named openai:"
     )
     model_timeout: float = Field(120.0, gt=0, description="Seconds to wait for a model that sends nothing")
-    max_history: int = Field(20, ge=1, description="Questions that the model gets in full; earlier ones become a summary")
-    max_usd: float | None = Field(None, gt=0, description="US dollars that a session may cost: questions, checks, suggestions and searches")
+    max_history: int = Field(20, ge=1, description="Questions the model gets in full; earlier ones are summarised")
+    max_usd: float | None = Field(None, gt=0, description="US dollars a session may cost: questions, checks, suggestions and searches")
     approval: ApprovalMode = Field(
         "ask",
         description="Whether the model's code waits for you (ask), runs and then waits for you to keep or undo its changes (review), or just runs (auto)",
@@ -138,13 +138,13 @@ class Settings(BaseSettings):
     jupyter_token: SecretStr | None = Field(None, description="The token of the Jupyter server that `kernel` names")
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
     undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
-    undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for what can be undone; the oldest cells go first")
+    undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for undo; the oldest cells are dropped first")
     keep_namespace: bool = Field(True, description="Whether the variables of a saved session are saved too, and come back with it")
-    keep_namespace_mb: int = Field(1024, ge=1, description="Megabytes of variables that are saved of a session; the largest are left out first")
+    keep_namespace_mb: int = Field(1024, ge=1, description="Megabytes of variables saved per session; the largest are left out first")
     keep_kernel: float = Field(
         12.0,
         ge=0,
-        description="Hours that a kernel goes on when its screen was closed or killed; 0: it ends with the screen. Linux only",
+        description="Hours a kernel keeps running after its screen was closed or killed; 0: it ends with the screen. Linux only",
     )
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: as well as the terminal can")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HEAD = """\
 # Settings of mahtab-tui. Lines that begin with # show the defaults; remove the # to change one.
-# The command line is stronger than variables (such as {example}), then come .env, a project's .mahtab/config.toml, and this file.
+# The command line overrides variables (such as {example}), which override .env, a project's .mahtab/config.toml, and this file, in this order.
 """
 
 

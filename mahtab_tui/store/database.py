@@ -67,7 +67,7 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
         yield
     except (sqlite3.Error, OverflowError) as error:
         if is_damage_of_index(error):
-            raise StoreError("The index of what was said in the sessions is damaged; it is made anew.") from error
+            raise StoreError("The search index of the sessions is damaged; it is being rebuilt.") from error
         if is_damage(error):
             raise StoreError(_without_damaged(path, identity)) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
@@ -93,9 +93,9 @@ def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
     try:
         aside = set_aside(path, identity)
     except OSError as error:
-        return f"The session file {path} is damaged and cannot be set aside: {error.strerror}."
-    where = "another program has set it aside" if aside is None else f"it is now {aside}"
-    return f"The session file {path} was damaged; {where}, and a new one begins."
+        return f"The session file {path} is damaged and cannot be moved aside: {error.strerror}."
+    where = "another program has moved it aside" if aside is None else f"it is now {aside}"
+    return f"The session file {path} was damaged; {where}, and a new one was started."
 
 
 def connect(path: Path) -> sqlite3.Connection:

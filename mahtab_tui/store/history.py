@@ -111,7 +111,7 @@ class History:
         except OSError:
             return False
         if aside is not None:
-            self.problem = f"The input history was damaged. It is now {aside}, and a new one begins."
+            self.problem = f"The input history was damaged. It is now {aside}, and a new one was started."
         return True
 
 

@@ -83,9 +83,9 @@ def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = 
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
     cut = _about_cut_answer(past)
     if variables and is_kept(row.id):
-        past.append(_notice(f"The conversation is back; the variables follow.{cut}"))
+        past.append(_notice(f"Conversation restored; variables follow.{cut}"))
     else:
-        past.append(_notice(f"The conversation is back, the namespace is not. Run the cells again that you need.{cut}"))
+        past.append(_notice(f"Conversation restored; variables were not. Re-run what you need.{cut}"))
     return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
 
 
@@ -99,9 +99,9 @@ def going_on(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Reco
     while end and isinstance(kept[end - 1], ReplOut | AssistantChat | Notice) and (isinstance(kept[end - 1], Notice) or kept[end - 1].cut):  # type: ignore[attr-defined]
         end -= 1
     left = [record for record in kept[end:] if not isinstance(record, ReplOut)]  # the output is told again, from its beginning
-    runs = f" Cell {cell} still runs." if cell else ""
+    runs = f" Cell {cell} is still running." if cell else ""
     cut = _about_cut_answer(past)
-    return [*kept[:end], *left, _notice(f"The conversation is back, and so is its kernel with all variables: it has waited.{runs}{cut}")]
+    return [*kept[:end], *left, _notice(f"Reattached to the running kernel.{runs}{cut}")]
 
 
 def _about_cut_answer(past: Sequence[Record]) -> str:
@@ -131,11 +131,11 @@ def remove_session(row: SessionRow) -> None:
     from mahtab_tui.store.digest import delete_session
 
     if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (row.id not in held() and noted_kernels(row.id)):
-        raise NoSession(f"The kernel of session {row.id} waits. End it first: mahtab-tui sessions stop {row.id}")
+        raise NoSession(f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}")
     try:
         own = claim(row.id)
     except HeldElsewhere as error:
-        raise NoSession(f"The session {row.id} is open ({error.holder.sentence_part()}). Leave it first.") from None
+        raise NoSession(f"The session {row.id} is open ({error.holder.sentence_part()}). Close it first.") from None
     try:
         delete_session(database(), row.id)
         remove_namespace(row.id)

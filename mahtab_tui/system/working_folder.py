@@ -20,7 +20,7 @@ def existing_folder(path: str) -> str:
 
 def moved(gone: str, now: str) -> str:
     """The sentence that says where work goes on."""
-    return f"The working directory {gone or 'of before'} cannot be used any more; it is {now} now."
+    return f"The {f'working directory {gone}' if gone else 'old working directory'} can no longer be used; it is now {now}."
 
 
 def leave_deleted_folder() -> str:

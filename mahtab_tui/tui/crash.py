@@ -35,7 +35,7 @@ class Crash(NamedTuple):
             where = f"The traceback is in {self.file}." if self.file else ""
         else:
             where = f"Its traceback, which is not saved:\n{self.traceback}"
-        return "\n".join(filter(None, [f"mahtab-tui: The screen has ended because of an error in it: {self.error}", where, advice]))
+        return "\n".join(filter(None, [f"mahtab-tui: The screen crashed: {self.error}", where, advice]))
 
 
 def kept(error: BaseException, mask: Callable[[str], str] = str, *, saves: bool = True) -> Crash:

@@ -113,10 +113,7 @@ def thread_failures_told(tell: Callable[[str], None]) -> Iterator[None]:
             tell(f"The thread {name!r} of mahtab-tui has ended: {failure.exc_value}.")
             return
         lines = traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback)
-        tell(
-            f"An error has ended the thread {name!r} of mahtab-tui. If something no longer works, leave, and come back with --continue."
-            f"\n{''.join(lines).rstrip()}"
-        )
+        tell(f"Internal error in thread {name!r}. If something breaks, restart with --continue.\n{''.join(lines).rstrip()}")
 
     before, threading.excepthook = threading.excepthook, failed
     try:

@@ -55,13 +55,13 @@ class Leaving:
 
         lost = self._lost()
         losing = f" You would lose {', '.join(lost)}." if lost else ""
-        going_on = " The cell that runs goes on." if self._goes_on() else ""
+        going_on = " The running cell continues." if self._goes_on() else ""
 
         def go() -> None:
             self._app.next_session = session
             self._exit()
 
-        question = f"Switch to session {session}? This session is saved, and {back} comes back to it.{going_on}{losing}"
+        question = f"Switch to session {session}? This session is saved, and {back} returns to it.{going_on}{losing}"
         confirm(self._app, question, go, yes="Switch", no="Stay")
 
     def leave_by_code(self) -> None:
@@ -94,8 +94,8 @@ class Leaving:
         names = 0 if self._namespace_stays else self._session.keeping.unsaved(self._panes.namespace.made)
         queued, notebook = self._panes.queued, self._session.notebook
         return [
-            *(["the cell that runs"] if self._session.cell_runs and not self._goes_on() else []),
-            *(["the answer that is being written"] if self._session.turn_runs else []),
+            *(["the running cell"] if self._session.cell_runs and not self._goes_on() else []),
+            *(["the unfinished answer"] if self._session.turn_runs else []),
             *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
             *([f"the unsaved changes of {notebook.label}"] if notebook is not None and notebook.unsaved else []),
             *(["the text in the editor"] if self._panes.editor.text.strip() else []),

@@ -67,7 +67,7 @@ class LiveSettings:
             file = config_files(project_folder())[1]
             add_rules(file, rules)
         except SettingsError as error:
-            self._app.tell(f"The rule holds for this session only; it was not saved. {error}", "error")
+            self._app.tell(f"The rule applies to this session only; it was not saved. {error}", "error")
         else:
             self._session.notice(f"{file} now has: {'; '.join(rules)}")
         settings.change("approval_rules", (*settings.approval_rules, *rules))

@@ -78,13 +78,13 @@ def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironme
     place = str(prefix_of(python) or python)
     home = os.path.expanduser("~")
     place = f"~{place.removeprefix(home)}" if place.startswith(f"{home}/") else place
-    runs = f"{version} of {place}, {'with' if pandas else 'without'} pandas"
+    runs = f"{version} in {place}, {'with' if pandas else 'without'} pandas"
     if not pandas:
         offer = offer_for("pandas", environments)
         return f"{runs}; {offer.line.removeprefix('/python ')} has it" if offer.mode == "ask" else runs, offer
     if environments:
         path = environments[0].path
-        return f"{runs}. There is {path}, too", Offer("ask", f"/python {path}", f"There is {path}")
+        return f"{runs}. Also found: {path}", Offer("ask", f"/python {path}", f"There is {path}")
     return runs, None
 
 
@@ -114,9 +114,7 @@ class Offers:
     def take(self) -> None:
         editor = self._panes.editor
         if self._offer is None:
-            self._app.notify(
-                "Nothing is offered now. After a failed import this key puts the command that installs the package into the input.", markup=False
-            )
+            self._app.notify("Nothing to insert now. After a failed import, this key puts the install command into the input.", markup=False)
         elif not editor.is_empty:
             self._app.notify(f"Clear the input first; then {KEY} puts {self._offer.line} there.", severity="warning", markup=False)
         else:
@@ -149,12 +147,12 @@ class Offers:
         self._offer = offer or self._offer
         lines = [
             ("◐", "One Python namespace, shared by you and a language model."),
-            ("`", "at the start of the line turns from Python to asking, and back."),
+            ("`", "Type Python; press backtick and ask the model instead."),
             ("F1", "shows all keys."),
             ("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"),
         ]
         if self._session.model == "demo":
-            lines.append(("Model", "demo, by rules only. /model in Ask shows how to get a real one."))
+            lines.append(("Model", "demo: offline, canned rules. Type /model to connect a real one."))
         if runs:
             lines.append(("Python", one_line(f"{runs}{f'. {KEY}: {offer.line}' if offer else ''}")))
         self._panes.greet(tuple(lines))

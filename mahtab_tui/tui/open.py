@@ -64,7 +64,7 @@ def check_terminal(instead: str = "") -> None:
     _check_open_files()
     columns, lines = shutil.get_terminal_size()
     if columns < SMALLEST[0] or lines < SMALLEST[1]:
-        raise NoTerminal(f"The terminal is too small: {columns} x {lines}, at least {SMALLEST[0]} x {SMALLEST[1]} is needed.")
+        raise NoTerminal(f"The terminal is too small: {columns} x {lines}; it must be at least {SMALLEST[0]} x {SMALLEST[1]}.")
 
 
 def _check_open_files() -> None:
@@ -75,7 +75,7 @@ def _check_open_files() -> None:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard), hard))
     if (allowed := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _FEWEST_FILES:
-        raise NoTerminal(f"Only {allowed} files may be open here, and the screen needs {_FEWEST_FILES}: see ulimit -n.")
+        raise NoTerminal(f"Only {allowed} files may be open here, but the screen needs {_FEWEST_FILES}: see ulimit -n.")
 
 
 def end_with_terminal() -> None:
@@ -91,8 +91,8 @@ class Closed(NamedTuple):
     """The program's exit code."""
     next_session: str
     """The id of the session to open in its place; empty for none."""
-    kernel_goes_on: bool = False
-    """Whether its kernel goes on with a cell."""
+    running_cell: int = 0
+    """The cell that its kernel still runs; 0 for none."""
 
 
 def open_screen(
@@ -146,7 +146,7 @@ def open_screen(
         session.close(hurry=hurry, leave=leaves)
         afterwards.extend(early)
         if session.built and session.keeping.behind and not leaves:
-            afterwards.append("The last changes of the variables could not be saved in time. Those from before are saved.")
+            afterwards.append("The last changes to variables could not be saved in time; earlier ones are saved.")
         if session.built and session.notebook is not None and session.notebook.problem and not hurry:
             afterwards.append(session.notebook.problem)
         history.close()
@@ -175,7 +175,7 @@ def open_screen(
                     ground.get().release()
 
             def repaired() -> None:
-                session.notice("Code had changed the terminal's settings; they were restored.", "warning")
+                session.notice("A cell changed terminal settings; restored.", "warning")
 
             with EndingSignals(app, last_words, repaired), watched_claim(ground, session.taken_over):
                 app.run()
@@ -186,8 +186,8 @@ def open_screen(
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
     saved = ground.made and ground.get().store is not None and not no_trace
-    advice = "mahtab-tui --continue goes on with this session and the variables that were saved." if saved else ""
-    return Closed(_exit_code(app, advice), app.next_session, app.leaves_kernel)
+    advice = "mahtab-tui --continue resumes this session with its saved variables." if saved else ""
+    return Closed(_exit_code(app, advice), app.next_session, session.cells.last if app.leaves_kernel else 0)
 
 
 def watch_live(what: str | None) -> int:

@@ -131,7 +131,7 @@ class SessionPort:
         if not code:
             self._app.notify(f"{why} No cell of this session made it.", severity="warning", markup=False)
         elif not self._editor.is_empty:
-            self._app.notify(f"{why} Clear the input first; then Enter here puts the cells there that made it.", severity="warning", markup=False)
+            self._app.notify(f"{why} Clear the input first; then Enter here puts the cells that made it there.", severity="warning", markup=False)
         else:
             self.edit("python", code)
             self._app.notify(f"{why} The input has the cells that made it: read them, then run them.", markup=False)

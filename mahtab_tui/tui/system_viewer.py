@@ -17,7 +17,7 @@ def open_picture(content: bytes, suffix: str) -> str:
     """Write a picture to a temporary file and open it; returns the path. Raises `KernelError` with a sentence if that fails."""
     command = viewer(os.environ)
     if command is None:
-        raise KernelError("No program was found that opens pictures here. Ctrl+S saves it.")
+        raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")
     try:
         with tempfile.NamedTemporaryFile(prefix="mahtab-picture-", suffix=suffix, delete=False) as file:  # the viewer reads it later
             file.write(content)

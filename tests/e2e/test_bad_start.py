@@ -105,7 +105,7 @@ def test_a_startup_file_that_fails_is_said_and_the_question_is_answered(project:
     (home / ".mahtab" / "startup.py").write_text("made = 1\n1 / 0\n")
     done = run("ask", "which variables are there?", "--model", "demo")
     assert (done.returncode, "made" in done.stdout) == (0, True)
-    assert "What each kernel begins with did not end well:" in done.stderr
+    assert "The code that every kernel starts with failed:" in done.stderr
     assert "ZeroDivisionError" in done.stderr
 
 
@@ -153,7 +153,9 @@ def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, ho
     screen.press("enter")
     screen.wait(r"\b42\b")
     # Where their lines break depends on how long the folder's name is.
-    screen.wait(r"(?s)The input history.*damaged.*a new one begins.*The session.*file.*damaged;.*(a new one begins|being saved again)")
+    screen.wait(
+        r"(?s)The input history.*damaged.*a new one was started.*The session.*file.*damaged;.*(a new one was started|Saving the session works again)"
+    )
 
 
 def test_the_exit_codes_of_a_question_without_a_screen(project: Path) -> None:
@@ -236,7 +238,7 @@ def test_in_a_folder_that_was_deleted_it_works_in_the_one_above_and_says_so(proj
         terminal.wait(r"\bTrue\b")
     gone.mkdir()
     done = subprocess.run([*started, "sessions"], cwd=gone, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, f"mahtab-tui: The working directory {gone} cannot be used any more; it is {project} now.\n")
+    assert (done.returncode, done.stderr) == (0, f"mahtab-tui: The working directory {gone} can no longer be used; it is now {project}.\n")
 
 
 def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_is_no_text_the_screen_works(project: Path) -> None:
@@ -247,7 +249,7 @@ def test_where_nothing_can_be_written_and_stderr_is_closed_and_the_folders_name_
         screen.wait("kernel .*idle")
         screen.enter("6 * 7")
         screen.wait(r"\b42\b")
-        screen.wait("The session goes on")
+        screen.wait("The session continues")
         assert screen.leave() == 0
         assert b"Traceback" not in screen.raw
 

@@ -23,7 +23,7 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     screen.enter("`/export it.md")
     screen.wait("Exported 1 cell into it.md")
     screen.enter("/export it.md")
-    screen.wait("is there already. Replace it?")
+    screen.wait("already exists. Replace it?")
     screen.press("escape")
     screen.wait_gone("Replace it")
     screen.enter("/export numbers")
@@ -31,7 +31,7 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     screen.enter("/export ~nobody-of-this-name/it.md")
     screen.wait("cannot be written: No such file or directory.")
     screen.enter("/export it.txt")
-    screen.wait("The file's ending says what it becomes")
+    screen.wait("The file's extension sets its format")
     assert screen.leave() == 0
     assert "are there" in (project / "it.md").read_text()
     assert "numbers = [3, 1, 2]" in (project / "numbers.py").read_text()
@@ -39,12 +39,12 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     assert run("-o", "it.html").stdout == "Exported 1 cell into it.html.\n"
     assert "<!DOCTYPE html>" in (project / "it.html").read_text()
     again = run("-o", "it.html")
-    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.html is there already. --force replaces it.\n")
+    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.html already exists. --force replaces it.\n")
     assert run("-o", "it.html", "--force", "--variable", "numbers").returncode == 0
     assert "rests" not in run("-o", "new.py", "--variable", "nothing").stdout
     for arguments, code, sentence in (
-        ((), 2, "Say with -o into which file"),
-        (("-o", "x.txt"), 2, "Say with -o into which file"),
+        ((), 2, "Name the output with -o; its extension sets the format."),
+        (("-o", "x.txt"), 2, "Name the output with -o; its extension sets the format."),
         (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
         (("-o", "x.md", "--variable", "nothing"), 1, "No cell of this session has made nothing."),
         (("-o", "x.md", "--variable", ""), 2, "--variable needs the name of a variable."),

@@ -23,7 +23,7 @@ def test_a_closed_terminal_ends_the_program_and_its_kernel_waits(started: list[s
     assert alive(kernel)
     again = start("--model", "demo", "--continue")
     again.wait("kept = 'words'")
-    again.wait("and so is its kernel")
+    again.wait("Reattached to the running kernel")
     again.enter("print('still', os.getpid(), kept)")
     again.wait(f"still {kernel} words")
     assert again.leave() == 0

@@ -27,7 +27,7 @@ def test_after_a_killed_screen_the_variables_are_back(start: Start, home: Path) 
     wait_for(lambda: kept(home, '"add"'))
     os.kill(screen.pid, signal.SIGKILL)
     again = start("--model", "demo", "--continue", columns=120, lines=35)
-    again.wait(r"3 variables are back; 1 is not: sock \(a connection cannot be kept\)")
+    again.wait(r"3 variables restored, 1 not: sock \(a connection cannot be saved\)")
     again.wait(r"items\s+2 items\s+restored")
     again.wait(r"sock\s+a conn.*not kept")
     again.enter("add(40); items")
@@ -42,7 +42,7 @@ def test_leaving_at_once_keeps_what_the_last_cell_made(start: Start) -> None:
     screen.wait("made it")
     assert screen.leave() == 0
     again = start("--model", "demo", "--continue")
-    again.wait("1 variable is back")
+    again.wait("1 variable restored")
     again.enter("print('al' + word)")
     again.wait("already")
 
@@ -54,7 +54,7 @@ def test_switched_off_nothing_is_written(start: Start, home: Path) -> None:
     screen.wait("made it")
     assert screen.leave() == 0
     assert not (home / ".mahtab" / "namespaces").exists()
-    start("--model", "demo", "--continue").wait("the namespace is not")
+    start("--model", "demo", "--continue").wait("variables were not")
 
 
 def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(start: Start, home: Path) -> None:
@@ -64,8 +64,8 @@ def test_after_a_killed_kernel_the_variables_that_were_saved_are_back(start: Sta
     pid = int(screen.wait(r"pid \d+\s").split()[1])
     wait_for(lambda: kept(home, '"word"'))
     os.kill(pid, signal.SIGKILL)
-    screen.wait(r"A new kernel has started\.")
-    screen.wait("2 variables are back")
+    screen.wait(r"Started a new kernel\.")
+    screen.wait("2 variables restored")
     screen.enter("print('al' + word)")
     screen.wait("already")
 
@@ -86,5 +86,5 @@ def test_a_session_is_deleted_after_a_question(start: Start, home: Path, project
     assert removed("n\n").returncode == 1
     assert folder.exists()
     done = removed("y\n")
-    assert (done.returncode, f"The session {session} is deleted." in done.stdout) == (0, True)
+    assert (done.returncode, f"Deleted session {session}." in done.stdout) == (0, True)
     assert not folder.exists()

@@ -48,7 +48,7 @@ def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) ->
     screen.enter("/kernel nowhere")
     screen.wait("nowhere is no address of a kernel")
     screen.enter("/kernel here")
-    screen.wait("The kernel runs on this machine now")
+    screen.wait("Switched to this machine")
     assert screen.leave() == 0
 
 
@@ -56,7 +56,7 @@ def test_a_file_of_this_machine_is_refused_with_a_sentence(project: Path) -> Non
     (project / "data.csv").write_text("a\n1\n")
     done = subprocess.run([*warm.command(), "data.csv", "--kernel", "ssh://host"], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 2
-    assert "data.csv is on this machine, and the kernel runs on another one (ssh://host)" in " ".join(done.stderr.split())
+    assert "data.csv is on this machine, but the kernel runs on another (ssh://host)" in " ".join(done.stderr.split())
 
 
 def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
     road.kernel()
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     road.close()
-    assert (done.returncode, "1 kernel runs there. Leave the sessions first" in " ".join(done.stderr.split())) == (1, True)
+    assert (done.returncode, "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split())) == (1, True)
     refused = subprocess.run([*warm.command(), "kernels", "clean", "nowhere"], input="y\n", capture_output=True, text=True, timeout=100, check=False)
     assert refused.returncode == 1
     assert "nowhere is no address of a kernel" in " ".join(refused.stderr.split())

@@ -44,7 +44,7 @@ def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_g
     screen.wait("only of the apple")
     assert screen.leave() == 0
     again = start("--model", replay(KNOWS), "--continue")
-    again.wait("conversation is back")
+    again.wait("Conversation restored")
     again.wait("hidden from the model")
     again.wait("replaced")
     again.type("`and now?")

@@ -118,7 +118,7 @@ def test_earlier_inputs_are_there_and_new_ones_are_not_kept(start: Start) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--continue"], "--no-store begins a session that is not saved: leave out --resume and --continue."),
+        (["--continue"], "--no-store starts a session that is not saved: leave out --resume and --continue."),
         (["--resume", "abc"], "leave out --resume and --continue."),
         (["--query", "Why?"], "leave out --theme, --resume, --continue, --no-share, --no-store and --notebook."),
     ],

@@ -42,7 +42,7 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     screen.wait(r"<script>alert\(1\)</script> \[red\]no markup\[/red\]")
     screen.wait(IDLE)
     screen.enter("/save")
-    screen.wait("it.ipynb has all of it already.")
+    screen.wait("it.ipynb is already up to date.")
     screen.enter("/run to 2")
     screen.wait(r"In 1 · you · cell 2 of the notebook")
     screen.wait(r"Cell 2 · notebook +ran as In 1")
@@ -53,7 +53,7 @@ def test_a_notebook_is_opened_run_changed_saved_and_continued(start: Start, proj
     screen.wait(r"In 2 · you · cell 3 of the notebook")
     screen.wait("▌ 42")
     screen.press("ctrl+q")
-    screen.wait("Leave\\? This is lost: the unsaved changes of it.ipynb")
+    screen.wait("Leave\\? You would lose the unsaved changes of it.ipynb")
     screen.press("escape")
     screen.wait_gone("Leave")
     screen.enter("/save")
@@ -142,11 +142,11 @@ def test_a_notebook_is_kept_up_to_date_to_the_end(how: str, start: Start, projec
         (["none.ipynb"], "There is no file, folder or command none.ipynb."),
         (["broken.ipynb"], "broken.ipynb is not a notebook: it is not valid JSON."),
         (["old.ipynb"], "old.ipynb has version 3 of the notebook format; only version 4 can be opened."),
-        (["it.ipynb", "more.md"], "Only one file can be opened as cells: it.ipynb or more.md. --load FILE makes a variable of the other."),
+        (["it.ipynb", "more.md"], "Only one file can be opened as cells: it.ipynb or more.md. --load FILE loads the other as a variable."),
         (["it.ipynb", "--notebook", "x.ipynb"], "Only one file can be opened as cells: it.ipynb or x.ipynb."),
-        (["--notebook", "x.py"], "--notebook keeps a notebook: x.py must end with .ipynb."),
+        (["--notebook", "x.py"], "--notebook writes a notebook: x.py must end in .ipynb."),
         (["--notebook", "nowhere/x.ipynb"], "There is no folder nowhere for x.ipynb."),
-        (["--notebook", f"{'x' * 300}.ipynb"], "is too long for a file."),
+        (["--notebook", f"{'x' * 300}.ipynb"], "is too long."),
         (["--notebook", "broken.ipynb"], "broken.ipynb is not a notebook"),
         (["--notebook", "x.ipynb", "--no-store"], "--no-store saves nothing of the session: leave out --notebook."),
         (["--notebook", "x.ipynb", "--query", "Why?"], "--query opens no screen: leave out"),

@@ -41,7 +41,7 @@ def test_what_the_models_code_changed_is_undone_and_then_kept(start: Start, repl
     screen.type("write")
     screen.press("enter")
     screen.wait("Keep or undo what cell 4 of replay has changed")
-    screen.wait("Cannot be taken back:")
+    screen.wait("Cannot be undone:")
     screen.wait("x: this file was opened for writing; it stays as it is now")
     screen.press("f8")
     screen.wait("runs by itself")

@@ -112,7 +112,7 @@ def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) ->
     screen.enter("kept = 'this'")
     screen.wait(r"\+ kept str 'this'")
     screen.press("ctrl+q")
-    screen.wait("Leave\\? This is lost: 1 name of the namespace")
+    screen.wait("Leave\\? You would lose 1 name of the namespace")
     assert screen.leave() == 0
     said = re.search(rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw)
     assert said is not None
@@ -148,9 +148,9 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
     screen.press("enter")
     screen.wait("busy")
     screen.press("ctrl+d")
-    screen.wait("Leave\\? A cell runs")
+    screen.wait("Leave\\? A cell is running")
     screen.press("escape")
-    screen.wait_gone("A cell runs")
+    screen.wait_gone("A cell is running")
     screen.enter("exit()")
     screen.wait(r"queued.*exit\(\)")
     screen.press("ctrl+d")

@@ -60,8 +60,8 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.wait(r"kernel\s+int")
     os.kill(pid, signal.SIGKILL)
     screen.wait("SIGKILL")
-    screen.wait("A new kernel has started: its namespace is empty")
-    screen.wait("Variables show here")
+    screen.wait("Started a new kernel; its namespace is empty")
+    screen.wait("Variables appear here")
     screen.wait(IDLE)
     assert f"pid {pid}" in screen.text
     screen.type("'kernel' in globals()")
@@ -82,7 +82,7 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(cold_st
     screen.wait_end()
     again = cold_start("--continue", "--model", "demo")
     again.wait("It is a lovely day.")
-    again.wait("The conversation is back")
+    again.wait("Conversation restored")
     again.wait("kept = 'a value'")
     again.wait(IDLE)
 

@@ -47,7 +47,7 @@ def test_a_session_is_found_by_what_was_run_in_it_and_resumed(start: Start) -> N
     screen.press("enter")
     screen.wait(f"Switch to session {name}")
     screen.press("y")
-    screen.wait("1 variable is back")
+    screen.wait("1 variable restored")
     screen.enter("print('there', harvest)")
     screen.wait("there apples")
     screen.enter("/sessions")
@@ -66,7 +66,7 @@ def test_a_session_is_one_file_and_comes_back_without_its_variables(start: Start
     name = run().stdout[:8]
     assert "records into it.jsonl.gz" in run("export", name, "-o", "it.jsonl.gz").stdout
     again = run("export", name, "-o", "it.jsonl.gz")
-    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.jsonl.gz is there already. --force replaces it.\n")
+    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.jsonl.gz already exists. --force replaces it.\n")
     assert run("export", name, "-o", "it.jsonl.gz", "--force").returncode == 0
     made = run("import", "it.jsonl.gz")
     copy = made.stdout.split("as the session ")[1][:8]

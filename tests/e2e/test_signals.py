@@ -100,7 +100,7 @@ def test_a_cell_that_changes_the_terminal_is_undone(start: Start) -> None:
     terminal = os.readlink(f"/proc/{screen.pid}/fd/0")
     code = f"import os, termios; tty = os.open({terminal!r}, os.O_RDWR | os.O_NOCTTY); a = termios.tcgetattr(tty)"
     screen.enter(f"{code}; a[3] |= termios.ECHO | termios.ICANON; termios.tcsetattr(tty, termios.TCSANOW, a); print('chan' + 'ged')")
-    screen.wait("Code had changed the terminal")
+    screen.wait("A cell changed terminal settings")
     assert attributes(screen) == wanted
     screen.enter("print('goes ' + 'on')")
     screen.wait("goes on")

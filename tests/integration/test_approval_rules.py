@@ -92,7 +92,7 @@ def test_where_nothing_can_be_locked_read_only_asks_and_says_why_once(open_sessi
     it = open_session(block.format("sum([1, 2])"), block.format("sum([3, 4])"), "Done.", approval_rules=READ_ONLY)
     it.session.submit("ask", "how much?")
     first = asked(it)
-    assert first.why == "allow: read_only cannot be held here: only Linux can lock a process"
+    assert first.why == "allow: read_only cannot be enforced here: only Linux can lock a process"
     it.session.decide(first.request, Decision("run"))
     second = asked(it, text="sum([3, 4])")
     assert second.why is None
@@ -140,7 +140,7 @@ def test_without_somebody_to_ask_what_needs_more_is_refused(open_session: OpenSe
     it.session.submit("ask", "save it")
     refused = it.store.wait(tags.APPROVAL, state="refused")
     assert isinstance(refused, Approval)
-    assert refused.reason == "Wanted to write x, and there is nobody to allow that."
+    assert refused.reason == "Wanted to write x, and no one is here to approve it."
     assert not Path("x").exists()
 
 

@@ -33,7 +33,7 @@ def test_code_that_nobody_approves_is_told_and_not_run(
     assert ask_once("Make it.", load_settings(model=model), [], as_json=False) == REFUSED
     told = capsys.readouterr()
     assert told.out == "In words.\n"
-    assert told.err == f"mahtab-tui: Nobody could approve this code, so it was not run (--approval auto runs it):\n{CODE}\n"
+    assert told.err == f"mahtab-tui: Not run: no one is here to approve it (--approval auto runs it):\n{CODE}\n"
     assert not (project / "made").exists()
 
 
@@ -88,7 +88,7 @@ def test_code_in_which_something_may_hide_is_not_run(
     assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
     told = capsys.readouterr()
     assert told.out == "In words.\n"
-    assert "was not run. Line 1 holds the character U+001B" in told.err
+    assert "was not run. Line 1 contains the character U+001B" in told.err
     assert not (project / "made").exists()
 
 

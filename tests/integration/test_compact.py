@@ -55,7 +55,7 @@ def test_it_summarises_with_the_users_words_and_says_what_it_saved(it: Opened, s
     assert "question one" in told(service)
     assert "question two" not in told(service)
     assert states(it)[-2:] == ["summarising", "done"]
-    (notice,) = [text for text in notices(it) if "only as a summary" in text]
+    (notice,) = [text for text in notices(it) if "only a summary" in text]
     before, after = (int(part.replace(",", "")) for part in notice.partition("(about ")[2].partition(" tokens)")[0].split(" → "))
     assert before > 1_400
     assert after < 0.7 * before
@@ -100,14 +100,14 @@ def test_a_short_conversation_is_left_as_it_is(it: Opened, service: Service) -> 
     wait_for(lambda: not it.session.turn_runs)
     asked = len(service.asked)
     it.session.compact("")
-    wait_for(lambda: any("no question before the last one" in text for text in notices(it)))
+    wait_for(lambda: any("nothing before the last question" in text for text in notices(it)))
     assert len(service.asked) == asked
 
 
 def test_it_waits_for_nothing_while_the_model_answers(it: Opened, service: Service) -> None:
     with it.session.turns.turn():
         it.session.compact("")
-    assert any("The model is at work" in text for text in notices(it))
+    assert any("The model is working" in text for text in notices(it))
     assert len(service.asked) == 2
 
 

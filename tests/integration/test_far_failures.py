@@ -28,10 +28,10 @@ from tests.waiting import wait_for
     ("address", "sentence"),
     [
         ("command: /no/such/program", "/no/such/program cannot be started: No such file or directory."),
-        ("command: false", "gives no kernel"),
+        ("command: false", "did not start a kernel"),
         ("command: sh -c 'echo it is closed >&2; exit 3'", "it is closed"),
-        ("command: sh -c yes", "prints, but runs no Python"),
-        ("command: sh -c 'echo Try --help. >&2'", r"gives no kernel: Try --help.$"),
+        ("command: sh -c yes", "prints something, but does not run Python"),
+        ("command: sh -c 'echo Try --help. >&2'", r"did not start a kernel: Try --help.$"),
         ("command:", "names no program"),
         ("command: 'a", "cannot be read"),
         ("ssh://", "is no address"),

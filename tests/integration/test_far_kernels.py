@@ -131,7 +131,7 @@ def test_what_is_printed_while_the_wire_is_cut_comes_once_and_in_order(road: Roa
     assert result.output == "go\n" + "".join(f"{i}\n" for i in range(300))
     texts = [cells.host.states.get_nowait()[1] for _ in range(cells.host.states.qsize())]
     assert any("is lost" in text for text in texts)
-    assert any("is back" in text for text in texts)
+    assert any("Reconnected to" in text for text in texts)
 
 
 _COUNTED = """

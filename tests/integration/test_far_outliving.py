@@ -86,7 +86,7 @@ def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
     pid = int(screen.run(1, "import os; print(os.getpid())").output)
     screen.leave()
     wait_for(lambda: not alive(pid))
-    with pytest.raises(NotThere, match=r"the kernel (has ended meanwhile|is not there any more)"):
+    with pytest.raises(NotThere, match=r"the kernel (has ended in the meantime|is not there any more)"):
         stations.attach(the_note(), no_answer)
     stations.stop(the_note(), no_answer)
 
@@ -116,7 +116,7 @@ def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road)
     screen.leave()
     Path("go").touch()
     wait_for(lambda: not alive(pid))
-    with pytest.raises(NotThere, match="has ended meanwhile"):
+    with pytest.raises(NotThere, match="has ended in the meantime"):
         stations.attach(the_note(), no_answer)
     ((number, output, path),) = last_outputs(SESSION)
     assert number == 2

@@ -49,7 +49,7 @@ def test_another_machine_names_no_file_of_this_one(far: Opened, project: Path) -
         f"Host.call('rlm', {{'tree': '00000000', 'options': {{}}, 'query': 'x', 'file': {str(project / 'mine.txt')!r}, 'kind': 'text', "
         "'parts': [], 'about': '', 'contexts': [], 'tools': [], 'yes': True})"
     )
-    assert "The text of this search is not known" in far.run(code).text
+    assert "The text of this search is unknown" in far.run(code).text
     assert (project / "mine.txt").exists()
 
 
@@ -77,4 +77,4 @@ def test_the_kernel_moves_and_the_header_is_told(far: Opened) -> None:
     assert "NameError" in far.run("x").text
     told = [record for record in far.store.records if isinstance(record, records.Kernel)]
     assert {record.place for record in told} == {place, None}
-    assert any("The kernel runs on this machine now, with variables of its own." in record.text for record in told)
+    assert any("Switched to this machine." in record.text for record in told)

@@ -104,7 +104,7 @@ def test_more_questions_become_a_summary_and_it_is_said(desk: Desk) -> None:
     assert "question 4" not in said
     (notice,) = desk.notices("info")
     assert re.fullmatch(
-        r"From now on the model is told what was said up to question 3 only as a summary \(about [\d,]+ → [\d,]+ tokens\)\."
+        r"From now on the model gets only a summary of the conversation up to question 3 \(about [\d,]+ → [\d,]+ tokens\)\."
         r" Nothing changes on your screen\.\nsummary 1",
         notice,
     )
@@ -143,7 +143,7 @@ def test_without_a_summary_the_beginning_is_left_out_and_it_is_said_once(desk: D
     assert "it could not be summarised" in llm._sent[-1][0][1]
     assert "question 1" not in str(llm._sent[-1])
     assert desk.notices("warning") == [
-        "The model is not told what was said up to question 3, because summarising it failed (The service cannot be reached: away)."
+        "Summarising failed (The service cannot be reached: away), so the model does not get the conversation up to question 3."
         " The next question tries again."
     ]
     assert not desk.of(tags.SUMMARY)

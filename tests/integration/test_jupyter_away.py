@@ -66,7 +66,7 @@ def test_a_running_cell_goes_on_and_its_output_comes_once(cells: Cells, proxy: T
     result = cells.run_until("go", while_away(proxy, cells), code)
     assert (result.status, result.output.split()) == (Status.OK, ["go", *map(str, range(30))])
     told = [text for _, text in cells.host.states.queue if text]
-    assert [re.sub(r"127\S+", "it", text).partition(".")[0] for text in told[-2:]] == ["The connection to it is lost", "The connection to it is back"]
+    assert [re.sub(r"127\S+", "it", text).partition(".")[0] for text in told[-2:]] == ["Lost the connection to it", "Reconnected to it"]
     assert not is_lost(cells)
 
 
@@ -115,7 +115,7 @@ def test_a_cell_whose_end_was_lost_ends_and_says_so(cells: Cells, proxy: TcpProx
     file = cells.text("import os; ended = os.path.abspath(f'ended-{os.getpid()}'); print(ended)").strip()
     result = cells.run_until("go", lose, "print('go')\nimport time; time.sleep(0.3); open(ended, 'w').close()")
     assert result.status is Status.DIED
-    assert result.detail == "The connection was lost while it ran: how it ended is not known, and some of its output may be missing."
+    assert result.detail == "The connection was lost while it ran: how it ended is unknown, and some of its output may be missing."
     assert cells.text("6 * 7") == "42\n"
 
 
@@ -129,7 +129,7 @@ def test_a_cell_of_which_nothing_was_heard_is_not_run_again(cells: Cells, proxy:
 
     threading.Timer(0.5, come_back).start()
     result = cells.run("count += 1")
-    assert (result.status, result.detail) == (Status.DIED, "The connection was lost as the cell was sent: it is not known whether it has run.")
+    assert (result.status, result.detail) == (Status.DIED, "The connection was lost as the cell was sent: whether it ran is unknown.")
     assert cells.text("count") == "1\n"
 
 

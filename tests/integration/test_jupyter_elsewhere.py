@@ -48,7 +48,7 @@ def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
         address = f"{served.address}?id={wire._manager.kernel['id']}"
         with cells_at(address, TOKEN) as joined:
             assert joined.text("x") == "5\n"
-            with pytest.raises(KernelError, match="started by another program"):
+            with pytest.raises(KernelError, match="the program that started this kernel"):
                 joined.kernel.reset()
         assert cells.text("x") == "5\n"
 
@@ -58,7 +58,7 @@ def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
     [
         ("", "wrong", "refuses the token"),
         ("", "", "refuses the token"),
-        ("?kernel=nothing", TOKEN, r"knows no kernel named nothing: it knows .*python3"),
+        ("?kernel=nothing", TOKEN, r"has no kernel named nothing; it has .*python3"),
         ("?id=nothing", TOKEN, "could not find the kernel nothing"),
         ("/elsewhere", TOKEN, "HTTP status 404|no Jupyter server"),
     ],
@@ -175,11 +175,11 @@ def test_a_kernel_for_another_language(tmp_path: Path, monkeypatch: pytest.Monke
         assert cells.text("hello") == "HELLO\n"
         failed = cells.run("fail")
         assert (failed.status, failed.output) == (Status.ERROR, "Failed: as asked\n")
-        assert "the kernel has not said how the cell ended" in cells.run("crash").output
+        assert "the kernel did not report how the cell ended" in cells.run("crash").output
         assert [each.label for each in cells.kernel.complete("lo", 2).items] == ["lower", "LOWER"]
         assert cells.kernel.variables() == []
         assert cells.kernel.explain("lo", 2) is None
-        with pytest.raises(KernelError, match=r"^This is a kernel for upper, which tells nothing of its variables\.$"):
+        with pytest.raises(KernelError, match=r"^This is a kernel for upper, which does not report its variables\.$"):
             cells.kernel.inspect("x")
         assert cells.interrupt_after("go", "wait").status is Status.INTERRUPTED
         assert cells.text("again") == "AGAIN\n"

@@ -120,7 +120,7 @@ def test_looking_does_not_take_the_figure_of_a_running_cell(cells: Cells) -> Non
 
 def test_code_that_no_message_can_carry_is_an_error(cells: Cells) -> None:
     result = cells.run("x = '\ud800'")
-    assert (result.status, result.output) == (Status.ERROR, "SyntaxError: the cell has a character that is none in UTF-8\n")
+    assert (result.status, result.output) == (Status.ERROR, "SyntaxError: the cell has a character that UTF-8 cannot encode\n")
     cells.host.answer = lambda name, args: "\ud800"
     assert cells.run("input()").status is Status.OK
     assert cells.text("1 + 1") == "2\n"
@@ -291,7 +291,7 @@ def test_leaving_ends_the_kernel(own: Cells) -> None:
 
 
 def test_a_kernelspec_that_is_not_there_is_a_sentence() -> None:
-    with pytest.raises(KernelError, match=r"^Jupyter knows no kernel named nothing: it knows .*python3.*\.$"):
+    with pytest.raises(KernelError, match=r"^Jupyter has no kernel named nothing; it has .*python3.*\.$"):
         start("jupyter:nothing")
 
 

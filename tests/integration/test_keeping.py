@@ -114,7 +114,7 @@ def test_a_name_that_a_cell_has_made_meanwhile_is_not_overwritten(kept: Kept) ->
     first.kernel.close()
     cells = kept.kernel()
     cells.text("v = 'mine'")
-    assert restored(cells) == {"v": "a cell has made another one meanwhile"}
+    assert restored(cells) == {"v": "a cell has made a new one since"}
     assert cells.text("v, w") == "('mine', 2)\n"
 
 
@@ -144,7 +144,7 @@ def test_another_python_reads_what_is_no_code_and_the_rest_stays_for_the_first_o
     first.text("data = {'a': [1, 2]}\ndef f(): return 1\nclass C:\n    def f(self): return 2")
     cells, missing = kept.again(first, new)
     assert set(missing) == {"f", "C"}
-    assert "code of another version of Python" in missing["f"]
+    assert "it contains code of Python" in missing["f"]
     assert cells.text("data; data['a'].append(3); data") == "{'a': [1, 2, 3]}\n"
     kept.keep(cells, *(file.name for file in listed(cells).files))
     cells.kernel.close()

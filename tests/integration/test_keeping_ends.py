@@ -61,7 +61,7 @@ def test_an_object_that_raises_hangs_ends_the_process_or_lies_costs_only_itself(
     assert set(missing) == {"raises", "hangs", "lies", "ends", "deep"}
     assert missing["raises"] == "it cannot be pickled (ValueError: not me)"
     assert "did not end within" in missing["hangs"]
-    assert missing["ends"] == "writing it ended the process"
+    assert missing["ends"] == "writing it crashed the process"
     assert cells.text("good, prints.how, threads.how, Base(3).how") == "([1, 2], 'printed', 'threads', 3)\n"
     assert first.host.late.empty(), "nothing was printed"
 
@@ -71,14 +71,14 @@ def test_what_stands_for_something_outside_is_named(kept: Kept) -> None:
     first.text(OUTSIDE)
     cells, missing = kept.again(first)
     assert missing == {
-        "sock": "a connection cannot be kept",
-        "gen": "a generator or coroutine cannot be kept",
-        "lock": "a lock cannot be kept",
-        "inside": "a lock cannot be kept",
-        "file": "an open file cannot be kept",
-        "data": "a connection cannot be kept",
-        "pool": "a pool of threads or processes cannot be kept",
-        "view": "a memoryview cannot be kept",
+        "sock": "a connection cannot be saved",
+        "gen": "a generator or coroutine cannot be saved",
+        "lock": "a lock cannot be saved",
+        "inside": "a lock cannot be saved",
+        "file": "an open file cannot be saved",
+        "data": "a connection cannot be saved",
+        "pool": "a pool of threads or processes cannot be saved",
+        "view": "a memoryview cannot be saved",
     }
     assert cells.text("good, next(numbers())") == "(1, 1)\n"
 
@@ -87,7 +87,7 @@ def test_a_name_of_a_secret_is_not_written(kept: Kept) -> None:
     first = kept.kernel()
     first.text("api_key = 'abracadabra'; x = 1")
     _, missing = kept.again(first)
-    assert missing == {"api_key": "its name says that it is a secret"}
+    assert missing == {"api_key": "its name looks like a secret's"}
     assert not any(b"abracadabra" in path.read_bytes() for path in kept.folder.iterdir())
 
 
@@ -103,7 +103,7 @@ def test_a_text_that_was_typed_hidden_is_not_written_in_any_variable_that_holds_
     )
     _, missing = kept.again(first)
     names = ("answer", "header", "inside", "pin", "raw", "shared", "told", "url", "use", "wide", "word")
-    assert missing == dict.fromkeys(names, "it holds a text that was typed hidden")
+    assert missing == dict.fromkeys(names, "it contains text that was typed hidden")
     saved = b"".join(path.read_bytes() for path in kept.folder.iterdir())
     assert b"quiz" in saved
     for form in (b"hunter two/2", base64.b64encode(b"hunter two/2"), "hunter two/2".encode("utf-32-le")):
@@ -115,7 +115,7 @@ def test_the_largest_are_left_out_first(kept: Kept) -> None:
     first.text("import array\nlarge, middle, small, text = (array.array('b', bytes(n * 2**20)) for n in (25, 14, 8, 2))")
     cells, missing = kept.again(first)
     assert set(missing) == {"large", "middle"}
-    assert missing["middle"] == "14 MB, which is too much beside the others for the 20 MB of keep_namespace_mb"
+    assert missing["middle"] == "14 MB, which together with the others is more than the 20 MB of keep_namespace_mb"
     assert missing["large"] == "more than the 20 MB of keep_namespace_mb"
     assert cells.text("len(small), len(text)") == f"({8 * 2**20}, {2 * 2**20})\n"
 
@@ -191,7 +191,7 @@ def test_a_killed_writer_is_told_and_leaves_what_was_kept(kept: Kept) -> None:
         if niceness(pid) > niceness(kernel):  # not a checkpoint of undo
             os.kill(pid, signal.SIGKILL)
     thread.join(PATIENCE)
-    assert results == ["the process that writes them was ended"]
+    assert results == ["the process that writes them was killed"]
     assert (kept.folder / "index.json").read_bytes() == before
     assert first.text("v") == "'old'\n"
 

@@ -54,7 +54,7 @@ def test_it_runs_in_each_new_kernel(begin: Make) -> None:
 def test_its_error_is_shown_and_the_kernel_lives(begin: Make) -> None:
     cells = begin("x = 1\n1 / 0\n")
     text = cells.host.wait_for_state(KernelState.IDLE)
-    assert text.startswith("What each kernel begins with did not end well:\n")
+    assert text.startswith("The code that every kernel starts with failed:\n")
     assert "ZeroDivisionError: division by zero" in text
     assert 'startup.py", line 2' in text
     assert cells.text("x") == "1\n"

@@ -163,7 +163,7 @@ def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None
                 look.close()
                 own.run("closed.set()")
                 error = asked.exception()
-            return isinstance(error, KernelError) and "Nobody waits for this answer" in str(error)
+            return isinstance(error, KernelError) and "No one is waiting for this answer" in str(error)
 
         wait_for(was_late)
         assert own.cells.run("print(len(made))").output == "0\n"

@@ -205,7 +205,7 @@ def test_an_older_question_is_given_up_when_the_person_moves_on(libraries: Looki
         while not older.done():
             newer = libraries.table("long", 0)
             assert newer.cells[0][0] == "0"
-        with pytest.raises(KernelError, match="Nobody waits for this answer"):
+        with pytest.raises(KernelError, match="No one is waiting for this answer"):
             older.result()
 
 

@@ -40,7 +40,7 @@ def servers(folder: Path, definition: dict[str, Any], seconds: float = 60.0) -> 
 
 def test_a_server_that_hangs_at_its_start_is_ended(project: Path) -> None:
     all_of_them = servers(project, plain("hang"), 0.5)
-    with pytest.raises(ServerError, match=r"could not be started: It did not get ready within 0\.5 seconds\."):
+    with pytest.raises(ServerError, match=r"could not be started: It was not ready within 0\.5 seconds\."):
         all_of_them.ready("it").result(60)
     all_of_them.close()
 
@@ -157,7 +157,7 @@ def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Op
     assert "ToolFailed: The server echo ended during the call: it exited with code 3" in it.run("echo.die()").text
     assert it.run("echo.say('again')").text == "again\n"
     assert [record.text for record in it.store.records if record.tag == tags.NOTICE and "started again" in record.text] == [
-        "The MCP server echo had ended: it exited with code 3 (the server writes to stderr). It is started again."
+        "The MCP server echo had ended: it exited with code 3 (the server writes to stderr). It is being restarted."
     ]
     it.run("echo.die()", "echo.die()")
     assert "has ended again" in it.run("echo.say('x')").text

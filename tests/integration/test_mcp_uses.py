@@ -106,7 +106,7 @@ def test_results_and_tools_in_variables_come_back_with_a_session(open_session: C
     first.session.close()
     it = open_session(keep=kept.place, past=first.store.records)
     told = it.store.wait(tags.RESTORE)
-    assert told.text == "5 variables are back."
+    assert told.text == "5 variables restored."
     assert it.value("words, picture, bytes(picture)[:4], number") == "('words', <picture image/png, 70 bytes>, b'\\x89PNG', 1)"
     assert it.value("tool('x') + server.say('y'), server is echo") == "('xy', True)"
 
@@ -120,7 +120,7 @@ def test_help_says_what_a_server_is_and_lists_its_tools(open_with: Open) -> None
     it = open_with(echo=plain())
     assert "It is started when a tool is first used." in it.run("help(echo)").text
     it.run("echo.say('x')")
-    assert "Tools, of which help(echo.tool) says more:\n" in (text := it.run("help(echo)").text)
+    assert "Tools (help(echo.tool) shows more:\n" in (text := it.run("help(echo)").text)
     assert "    say: Say a text.\n" in text
     assert "load_soon" not in text
     assert "write(text: 'str')" in it.run("help(echo.write)").text

@@ -296,8 +296,8 @@ def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.Mo
     busy.leave()
     end_surplus_kernels()
     (sentence,) = sentences_about_waiting_kernels()
-    assert re.match(r"A kernel of this machine has no screen: running cell 1 for \d+ s", sentence)
-    assert f"End it: mahtab-tui sessions stop {SESSION}" in sentence
+    assert re.match(r"Session \w+ is still running cell 1 in the background\. Code: .* \(\d+ s, CPU ", sentence)
+    assert f"Stop: mahtab-tui sessions stop {SESSION}" in sentence
     assert re.match(r"running cell 1 for \d+ s, CPU \d+ s, \d+ MB$", facts_about_waiting_kernels()[SESSION])
     assert stop_waiting_kernel(SESSION) == "Its kernel has ended."
     assert stop_waiting_kernel(SESSION).startswith("No kernel of this machine waits for it.")

@@ -224,7 +224,7 @@ def test_of_many_pictures_those_go_for_which_there_is_room(service: Service, ask
     ask(it, "@0.png @1.png @2.png")
     assert len(images(service.asked[0])) == 1
     assert decoded(images(service.asked[0])[0]).getpixel((0, 0)) == (2, 2, 2)
-    assert notices(it)[0].startswith("The pictures do not all fit")
+    assert notices(it)[0].startswith("Not all pictures fit")
 
 
 def test_what_is_no_good_picture_is_told_in_words(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ def test_code_of_the_model_that_uses_one_asks_first_under_every_approval_mode(it
             waiting = [record for record in it.store.records if record.tag == tags.APPROVAL][-1]
             assert waiting.attrs["state"] == "waiting"
             assert "private" in waiting.attrs["why"]
-            assert "would be told its output" in waiting.attrs["why"]
+            assert "would see its output" in waiting.attrs["why"]
             it.session.decide(waiting.attrs["request"], Decision("stop"))
             wait_for(lambda: not it.session.turn_runs)
     assert CANARY not in it.asked()
@@ -231,7 +231,7 @@ def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None
     doors = open_doors(service, NoFace())
     doors.run(MAKE, "private('word')")
     told = doors.ask("What is it?", "```python\nopen('made', 'w').write(word)\n```", "It did not run.")
-    assert "there is nobody to allow that" in told
+    assert "no one is here to approve it" in told
     assert doors.value("__import__('os').path.exists('made')") == "False"
     doors.session.close()
 
@@ -239,7 +239,7 @@ def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None
 def test_the_model_cannot_take_a_mark_away(it: Doors) -> None:
     it.allow()
     told = it.ask("Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed.")
-    assert "cannot take the mark" in told
+    assert "cannot make a private variable public" in told
     assert "word" in it.session.private.names
 
 
@@ -325,7 +325,7 @@ def test_agents_of_other_programs(it: Doors) -> None:
     assert '"private"' in inside
     assert "uses a private variable" in inside
     answers = [inside, *(serve("inspect", name=name) for name in (*NAMES, "alias", "box", "show"))]
-    assert all("is private: the user does not tell" in answer for answer in answers[1 : len(NAMES) + 2])
+    assert all("is private: the user does not share" in answer for answer in answers[1 : len(NAMES) + 2])
     assert NUMBER not in "".join(answers)
     answers.append(serve("run", code="other = open_one\nprint(other)", follow=True))
     assert "anybody may read this" in answers[-1]

@@ -245,7 +245,7 @@ def test_ask_in_a_cell_is_answered_while_the_cell_waits(desk: Desk) -> None:
 def test_the_models_own_code_cannot_ask(desk: Desk) -> None:
     agent = agent_of(desk, code("ask('what shall I do?')"), COMPLETE, words("I cannot ask."))
     assert agent.ask_sync("go") == "I cannot ask."
-    assert "cannot be called by code of the model or an agent" in human(agent)[1]
+    assert "Code from the model or an agent cannot call ask()" in human(agent)[1]
 
 
 def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path) -> None:

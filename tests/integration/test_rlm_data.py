@@ -129,7 +129,7 @@ def test_contexts_of_all_kinds_go_together_and_to_sub_calls() -> None:
         ({"list": "a"}, "Python has that name already"),
         ({"_a": "a"}, "begins with an underscore"),
         ({"max_call": "a"}, "no option 'max_call'; did you mean 'max_calls'"),
-        ({"tree": 7}, "tree, which is no option and so a context: A value of type int"),
+        ({"tree": 7}, "tree, which is not an option and so a context: A value of type int"),
         ({f"a{number}": "" for number in range(101)}, "At most 100 contexts"),
     ],
 )

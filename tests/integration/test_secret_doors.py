@@ -361,7 +361,7 @@ def test_values_under_names_that_look_like_secrets_are_in_no_list(it: Doors, ser
     }
     detail = it.session.kernel.inspect("password")
     assert (detail.summary, detail.text) == (MASK, MASK)
-    assert "looks like that of a secret" in detail.error
+    assert "looks like a secret's" in detail.error
     calls, guest = AgentCalls(it.session), it.session.joined_agents.join("codex", lambda sentence: None, None)
     for what, args in (("inside", {"seen": True}), ("inspect", {"name": "API_KEY"})):
         answer: dict[str, Any] = calls.serve(guest, AgentCall(lambda frame: None), what, args)

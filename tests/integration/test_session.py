@@ -226,7 +226,7 @@ def test_ask_in_the_models_own_code_is_a_clear_error(open_session: Callable[...,
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.session.submit("ask", "go")
     it.store.wait(tags.AGENT, state="done")
-    assert "cannot be called by code of the model or an agent" in it.store.wait(tags.ASSISTANT_REPL_OUT).text
+    assert "Code from the model or an agent cannot call ask()" in it.store.wait(tags.ASSISTANT_REPL_OUT).text
 
 
 def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> None:
@@ -254,11 +254,11 @@ def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_ne
     pid = int(it.store.wait(tags.USER_REPL_OUT, cell=1).text)
     it.store.wait(tags.NAMESPACE, cell=1, fresh=False)
     os.kill(pid, signal.SIGKILL)
-    it.store.wait(tags.KERNEL, text="A new kernel has started: its namespace is empty.", state="idle")
+    it.store.wait(tags.KERNEL, text="Started a new kernel; its namespace is empty.", state="idle")
     records = it.store.records
     died = next(i for i, record in enumerate(records) if "SIGKILL" in record.text)
     assert any(record.tag == tags.NAMESPACE and record.attrs["fresh"] for record in records[died:])
-    assert notes(records) == [records[died].text, "A new kernel has started: its namespace is empty."]
+    assert notes(records) == [records[died].text, "Started a new kernel; its namespace is empty."]
 
 
 def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
@@ -267,7 +267,7 @@ def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
     it.store.wait(tags.NAMESPACE, cell=1)
     it.session.kernel_control.reset()
     it.store.wait(tags.NAMESPACE, cell=0, fresh=True)
-    assert notes(it.store.records) == ["A fresh kernel runs: its namespace is empty."]
+    assert notes(it.store.records) == ["Started a fresh kernel; its namespace is empty."]
 
 
 def notes(records: Sequence[Record]) -> list[str]:

@@ -54,7 +54,7 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     first.run("items = [1]; lock = __import__('threading').Lock()")
     it = again(open_session, kept, first)
     told = it.store.wait(tags.RESTORE)
-    assert told.text == "1 variable is back; 1 is not: lock (a lock cannot be kept)."
+    assert told.text == "1 variable restored, 1 not: lock (a lock cannot be saved)."
     assert states(it) == [("items", "restoring", "restoring"), ("lock", "absent", "not kept"), ("items", "added", "restored")]
     transcript, prompt, rows = Transcript(0.0), PromptHandler(), VariableRows()
     transcript.fold(it.store.records)
@@ -62,7 +62,10 @@ def test_each_name_is_told_and_the_model_hears_of_it(open_session: Open, kept: K
     rows.fold(it.store.records)
     assert told.text in [entry.text for entry in transcript.entries if isinstance(entry, Note)]
     assert f"<restore>{told.text}</restore>" in prompt.get_context()
-    assert [(row.name, row.by, row.summary) for row in rows.shown] == [("items", "restored", "1 item"), ("lock", "not kept", "a lock cannot be kept")]
+    assert [(row.name, row.by, row.summary) for row in rows.shown] == [
+        ("items", "restored", "1 item"),
+        ("lock", "not kept", "a lock cannot be saved"),
+    ]
     assert ("items" in rows, "lock" in rows) == (True, False)
     assert it.run("items").text == "[1]\n"
 
@@ -71,10 +74,10 @@ def test_what_is_not_kept_is_told_again_until_a_cell_makes_it(open_session: Open
     first = open_session(keep=kept.place)
     first.run("items = [1]; one, two = (__import__('threading').Lock() for _ in 'ab')")
     it = again(open_session, kept, first)
-    assert "2 are not" in it.store.wait(tags.RESTORE).text
+    assert "2 not" in it.store.wait(tags.RESTORE).text
     it.run("one = 1", "del one")
     third = again(open_session, kept, it)
-    assert third.store.wait(tags.RESTORE).text == "1 variable is back; 1 is not: two (a lock cannot be kept)."
+    assert third.store.wait(tags.RESTORE).text == "1 variable restored, 1 not: two (a lock cannot be saved)."
 
 
 SLOW = """\
@@ -99,7 +102,7 @@ def test_a_cell_waits_for_what_it_mentions_only(open_session: Open, kept: Kept, 
     assert not [record for record in it.store.records if record.tag == tags.RESTORE]
     (project / "two").touch()
     assert it.run("two.name").text == "'two'\n"
-    assert it.store.wait(tags.RESTORE).text == "6 variables are back."
+    assert it.store.wait(tags.RESTORE).text == "6 variables restored."
 
 
 def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, kept: Kept, project: Path) -> None:
@@ -112,7 +115,7 @@ def test_esc_stops_reading_and_the_variable_stays_on_disk(open_session: Open, ke
     it.run("other = 1")
     (project / "one").touch()
     third = again(open_session, kept, it)
-    assert third.store.wait(tags.RESTORE).text == "5 variables are back."
+    assert third.store.wait(tags.RESTORE).text == "5 variables restored."
 
 
 def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(open_session: Open, kept: Kept) -> None:
@@ -122,9 +125,9 @@ def test_a_new_kernel_is_said_to_be_empty_only_if_nothing_comes_back(open_sessio
     it.run("items = [1]")
     it.session.keeping.save(60)
     it.session.submit("python", "import os; os._exit(3)")
-    it.store.wait(tags.RESTORE, text="1 variable is back.")
+    it.store.wait(tags.RESTORE, text="1 variable restored.")
     texts = [record.text for record in it.store.records if record.tag == tags.KERNEL and record.text]
-    assert texts.count("A new kernel has started.") == 2
+    assert texts.count("Started a new kernel.") == 2
     assert not any("empty" in text for text in texts)
 
 
@@ -134,10 +137,10 @@ def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     it = again(open_session, kept, first)
     it.store.wait(tags.RESTORE)
     it.session.kernel_control.reset()
-    it.store.wait(tags.KERNEL, text="A fresh kernel runs: its namespace is empty.")
+    it.store.wait(tags.KERNEL, text="Started a fresh kernel; its namespace is empty.")
     it.run("other = 1")
     third = again(open_session, kept, it)
-    assert third.store.wait(tags.RESTORE).text == "1 variable is back."
+    assert third.store.wait(tags.RESTORE).text == "1 variable restored."
     assert third.run("other, 'items' in globals()").text == "(1, False)\n"
 
 
@@ -167,7 +170,7 @@ def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept
     it = open_session(keep=kept.place)
     it.run("import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); limits = resource.getrlimit(resource.RLIMIT_FSIZE)")
     it.run("resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1])); n = 1")
-    said = "The variables were not saved: File too large. What was saved before is still there."
+    said = "The variables were not saved: File too large. What was saved earlier is still there."
     it.store.wait(tags.NOTICE, text=said)
     it.run("n = 2")
     it.session.close()
@@ -205,9 +208,9 @@ def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) 
 @pytest.mark.parametrize(
     ("back", "missing", "said"),
     [
-        (0, 1, "No variable is back; 1 is not: n0 (why)."),
-        (1, 0, "1 variable is back."),
-        (1200, 7, "1,200 variables are back; 7 are not: n0 (why), n1 (why), n2 (why), n3 (why), n4 (why), and 2 more."),
+        (0, 1, "No variable restored, 1 not: n0 (why)."),
+        (1, 0, "1 variable restored."),
+        (1200, 7, "1,200 variables restored, 7 not: n0 (why), n1 (why), n2 (why), n3 (why), n4 (why), and 2 more."),
     ],
 )
 def test_the_sentence(back: int, missing: int, said: str) -> None:
@@ -216,7 +219,7 @@ def test_the_sentence(back: int, missing: int, said: str) -> None:
 
 def test_coming_back_alone_is_not_stored(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "sessions.db", "one")
-    store.append(records.Restore("1 variable is back.", time=1.0))
+    store.append(records.Restore("1 variable restored.", time=1.0))
     assert not store.begun
     store.append(records.UserReplIn("1", cell=1, party="you", time=2.0))
     store.close()
@@ -228,5 +231,5 @@ def test_a_variable_that_ends_the_kernel_while_it_is_read_is_named_and_the_other
     first.run("import os\nclass Ends:\n    def __setstate__(self, state): os._exit(1)\nbad = Ends(); bad.x = 'x' * 100_000; good = 1")
     it = again(open_session, kept, first)
     told = it.store.wait(tags.RESTORE)
-    assert told.text == "3 variables are back; 1 is not: bad (the kernel has ended while it was read)."
+    assert told.text == "3 variables restored, 1 not: bad (the kernel ended while reading it)."
     assert it.run("good, 'bad' in globals()").text == "(1, False)\n"

@@ -63,7 +63,7 @@ def test_opening_runs_nothing_and_running_replaces_what_was_stored(open_session:
 def test_running_all_stops_at_the_first_error_and_says_so(open_session: OpenSession, project: Path) -> None:
     it, notebook, _ = opened(open_session, project)
     notebook.run_up_to()
-    it.store.wait(tags.NOTICE, "Cell 5 of the notebook failed, so 2 cells after it did not run.")
+    it.store.wait(tags.NOTICE, "Notebook cell 5 failed, so 2 cells after it did not run.")
     assert [record.place for record in it.store.records if isinstance(record, records.UserReplIn)] == [2, 3, 5]
     assert it.value("'never' in globals()") == "False"
     notebook.run_up_to(3)
@@ -76,7 +76,7 @@ def test_escape_stops_all_that_waits(open_session: OpenSession, project: Path) -
     it, notebook, _ = opened(open_session, project, cells=[new_code_cell("import time\nprint('begun')\ntime.sleep(60)"), new_code_cell("y = 1")])
     notebook.run_up_to()
     wait_for(lambda: it.session.cell_runs and it.session.stop() == "cell")
-    it.store.wait(tags.NOTICE, "Cell 1 of the notebook was interrupted, so the cell after it did not run.")
+    it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
     assert it.value("'y' in globals()") == "False"
 
 
@@ -89,17 +89,17 @@ def test_what_waits_can_be_taken_back(open_session: OpenSession, project: Path) 
     last = max(item.id for item in it.session.inbox._items)
     assert it.session.cancel(last) is not None
     it.session.stop()
-    it.store.wait(tags.NOTICE, "Cell 1 of the notebook was interrupted, so the cell after it did not run.")
+    it.store.wait(tags.NOTICE, "Notebook cell 1 was interrupted, so the cell after it did not run.")
 
 
 @pytest.mark.parametrize(
     ("start", "sentence"),
     [
-        (lambda notebook: notebook.run(1), "Cell 1 of the notebook is no code."),
+        (lambda notebook: notebook.run(1), "Cell 1 is not a code cell."),
         (lambda notebook: notebook.run(8), "it.ipynb has no cell 8."),
         (lambda notebook: notebook.run(0), "it.ipynb has no cell 0."),
         (lambda notebook: notebook.run_up_to(9), "it.ipynb has no cell 9."),
-        (lambda notebook: notebook.run_up_to(1), "The notebook has no cell of code there."),
+        (lambda notebook: notebook.run_up_to(1), "The notebook has no code cell there."),
     ],
 )
 def test_what_cannot_run_is_a_sentence(start: Callable[[Notebook], None], sentence: str, open_session: OpenSession, project: Path) -> None:

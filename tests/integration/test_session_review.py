@@ -120,7 +120,7 @@ def test_what_a_cell_did_outside_all_the_same_is_named(open_session: Callable[..
     it = open_session(f"Make.\n\n```python\n{hidden}\n```\n", "Done.", approval="review")
     ask(it)
     review = waiting(it)
-    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [("made", "this folder was created, and stays")]
+    assert [(each.name.rpartition("/")[2], each.reason) for each in review.not_restored] == [("made", "this folder was created and stays")]
     it.session.decide(review.request, Decision("keep"))
     end(it)
 
@@ -150,7 +150,7 @@ def test_undo_while_another_cell_runs_undoes_nothing_and_asks_again(open_session
     it.session.decide(request, Decision("undo"))
     review = waiting(it, (2, 3))
     assert review.changes == ()
-    assert review.not_restored[0].reason.startswith("The changes are not known now. A cell runs.")
+    assert review.not_restored[0].reason.startswith("The changes are unknown. A cell is running.")
     it.session.decide(request, Decision("undo"))
     it.store.wait(tags.NOTICE, level="error")
     it.session.decide(request, Decision("keep"))

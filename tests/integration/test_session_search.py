@@ -192,10 +192,10 @@ def test_an_answer_that_comes_late_is_made_a_variable_and_overwrites_none(open_s
     it = open_session({"text": "```python\nFINAL('first line\\nit is \"here\"')\n```"})
     ask(it, "answer = rlm('Find it', log)")
     [first] = [record for record in it.store.records if isinstance(record, records.SearchFinal)]
-    assert not [record for record in it.store.records if "makes it a variable" in record.text]
+    assert not [record for record in it.store.records if "finished late" in record.text]
     it.session.searches.retry(str(first.tree), "1")
     told = it.store.wait(tags.NOTICE)
-    assert told.text == "The answer of call 2 came when no code waited for it any more: v in the menu of the call makes it a variable."
+    assert told.text == "Call 2 finished late. Press v to save its answer."
     it.session.searches.make_variable(first.text)
     assert it.store.wait(tags.USER_REPL_IN, cell=3).text == "answer_2 = (\n    'first line\\n'\n    'it is \"here\"'\n)"
     assert it.value("answer_2 == answer") == "True"

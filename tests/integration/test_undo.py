@@ -142,7 +142,7 @@ def test_undo_while_a_cell_runs_is_refused(cells: Cells) -> None:
     refusals: list[str] = []
 
     def undo() -> None:
-        with pytest.raises(KernelError, match="A cell runs") as refusal:
+        with pytest.raises(KernelError, match="A cell is running") as refusal:
             cells.kernel.undo(1)
         refusals.append(str(refusal.value))
         cells.kernel.interrupt()

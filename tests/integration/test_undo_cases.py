@@ -54,7 +54,7 @@ def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> No
     [
         ("g = (i for i in range(9))", "next(g)", "g", "moved on"),
         ("box = {'g': (i for i in range(9))}", "next(box['g'])", "box", "moved on"),
-        ("import threading; k = threading.Lock()", "k.acquire()", "k", "taken or released"),
+        ("import threading; k = threading.Lock()", "k.acquire()", "k", "acquired or released"),
         ("import threading; e = threading.Event()", "t = threading.Thread(target=e.wait, name='mine', daemon=True); t.start()", "mine", "still runs"),
         (
             "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t (a)')",
@@ -62,7 +62,7 @@ def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> No
             "c",
             "database stays",
         ),
-        ("import functools\n@functools.cache\ndef f(x): return x\nf(1)", "f(2)", "f", "remembers stays"),
+        ("import functools\n@functools.cache\ndef f(x): return x\nf(1)", "f(2)", "f", "its cache stays"),
         ("x = 1", "open('out.txt', 'w').write('hello')", "out.txt", "opened for writing"),
         ("open('out.txt', 'w').close()", "import os; os.remove('out.txt')", "out.txt", "removed"),
         ("f = open('out.txt', 'w'); f.write('a'); f.flush()", "f.write('b'); f.flush()", "f", "written to a file stays"),

@@ -216,7 +216,7 @@ async def test_code_in_which_something_may_hide_is_not_run() -> None:
     async with agent() as a:
         answer = await a.call("eval", code="x = 1 #ok\rhidden = 1")
         assert answer.is_error
-        assert text_of(answer).startswith("The code was not run. Line 1 holds the character U+000D")
+        assert text_of(answer).startswith("The code was not run. Line 1 contains the character U+000D")
         assert await a.eval("'hidden' in globals()") == "False"
 
 

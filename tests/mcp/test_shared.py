@@ -189,7 +189,7 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
             group.start_soon(lambda: a.client.call_tool("eval", {"code": "after = 1"}, progress_callback=on_progress))
             while not any("paused" in sentence for sentence in sentences):
                 await anyio.sleep(0.05)
-            assert "is resumed" in it.session.joined_agents.pause("mcp")
+            assert "Resumed" in it.session.joined_agents.pause("mcp")
         assert await a.eval("after") == "1"
         assert "Which one" in it.session.joined_agents.pause("nobody")
         it.session.joined_agents.disconnect()

@@ -173,7 +173,7 @@ async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Shar
         (project / "go").touch()
     ended = await waited(it, tags.ASSISTANT_REPL_OUT)
     assert ended.attrs["status"] == status
-    await waited(it, tags.NOTICE, text=f"dies has left the session.{' Its cell goes on.' if setting == 'continue' else ''}")
+    await waited(it, tags.NOTICE, text=f"dies has left the session.{' Its cell keeps running.' if setting == 'continue' else ''}")
 
 
 async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:

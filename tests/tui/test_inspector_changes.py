@@ -75,7 +75,7 @@ async def test_columns_that_were_inserted_in_place_are_told(screens_app: MakeApp
         await reads(pilot, "row 1 of 1,000")
         await cell(app, "df.insert(0, 'first', -7)")
         await pilot.press("ctrl+end")
-        await says(pilot, "The table has other columns now; r reloads it.")
+        await says(pilot, "The table's columns have changed; r reloads it.")
         assert not any("-7" in line for line in lines(pilot))
         await pilot.press("r")
         await reads(pilot, "first", "-7")

@@ -102,7 +102,7 @@ async def test_what_is_seen_becomes_a_variable_by_a_cell(screens_app: MakeApp) -
         await pilot.press("s", "s", "v")
         await reads(pilot, "df_view")
         await pilot.press(*["backspace"] * 7, *"not a name", "enter")
-        await reads(pilot, "not a name cannot be the name of a variable.")
+        await reads(pilot, "not a name is not a valid variable name.")
         await pilot.press("v", "enter")
         await until(pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"])
         result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])")

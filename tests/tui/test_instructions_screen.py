@@ -36,7 +36,7 @@ async def test_a_projects_file_is_shown_and_told_only_after_it_was_trusted(app: 
         await app.run_action("command('instructions')")
         await until(pilot, lambda: bool(text(app)))
         shown = (
-            "~/.mahtab/AGENTS.md · told to the model\nBe brief.\n\nAGENTS.md · held back: not trusted\n[b]Use[/b] polars.␛[2J See @more.md.\n\n"
+            "~/.mahtab/AGENTS.md · sent to the model\nBe brief.\n\nAGENTS.md · held back: not trusted\n[b]Use[/b] polars.␛[2J See @more.md.\n\n"
             "more.md · held back: not trusted\nMore.\n"
         )
         assert text(app) == shown
@@ -46,7 +46,7 @@ async def test_a_projects_file_is_shown_and_told_only_after_it_was_trusted(app: 
             await pilot.press(key)
             await until(pilot, lambda: bool(text(app)))
             assert (not find(project).held_back) is trusted
-        assert text(app) == shown.replace("held back: not trusted", "told to the model")
+        assert text(app) == shown.replace("held back: not trusted", "sent to the model")
         await pilot.press("t")
         await pilot.pause()
         assert isinstance(app.screen, InstructionsScreen), "nothing is left to trust"

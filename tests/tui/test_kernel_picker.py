@@ -16,7 +16,7 @@ HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
 OTHERS = (
     KernelChoice("here", "here", "this machine"),
     KernelChoice("python", ".venv", "an environment of this machine"),
-    KernelChoice("session", "1a2b3c4d", "waits, cell 3 runs: its session opens"),
+    KernelChoice("session", "1a2b3c4d", "in the background, running cell 3: opens its session"),
     KernelChoice("address", "ssh://me@[b]host\x1b]0;x\x07", "used before"),
 )
 
@@ -49,7 +49,7 @@ async def test_one_is_chosen_typed_or_none(make_app: Callable[..., MahtabApp]) -
 
     async with app.run_test(size=(80, 24)) as pilot:
         await choose(pilot, ["enter"])
-        await until(pilot, lambda: "This kernel runs now" in str(app.screen.query_one(".listing-said", Static).content))
+        await until(pilot, lambda: "This kernel is in use" in str(app.screen.query_one(".listing-said", Static).content))
         await pilot.press("escape")
         await until(pilot, lambda: len(chosen) == 1)
         await choose(pilot, ["down", "enter"])

@@ -81,10 +81,10 @@ async def test_a_draft_and_what_is_at_work_are_something_to_lose(make_app: MakeA
     async with app.run_test() as pilot:
         await drawn(pilot)
         await pilot.press(*"abc", "ctrl+q")
-        assert "the cell that runs, the answer that is being written, the text in the editor" in question(pilot)
+        assert "the running cell, the unfinished answer, the text in the editor" in question(pilot)
         busy[:] = False, False
         app.editor.clear()
-        await until(pilot, lambda: "Nothing is lost any more" in question(pilot))
+        await until(pilot, lambda: "Nothing would be lost now" in question(pilot))
         assert not await left(pilot)
 
 

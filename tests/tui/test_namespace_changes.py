@@ -69,7 +69,7 @@ async def test_it_follows_the_model_and_not_the_person(make_app: MakeApp) -> Non
         await tell(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
         assert [line.split()[:2] for line in lines(pilot)[2:]] == [["+", "z"]]
         await tell(pilot, ended(5), made(tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0))
-        assert lines(pilot)[1] == "claude 5 has changed no variable."
+        assert lines(pilot)[1] == "claude 5 changed no variables."
 
 
 async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_will_be_there(make_app: MakeApp) -> None:
@@ -77,11 +77,11 @@ async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_
         await drawn(pilot)
         await pilot.press("alt+d")
         assert lines(pilot)[0] == "CHANGES"
-        assert " ".join(lines(pilot)[1:]) == "Shows what a cell of the model adds, changes and deletes."
+        assert " ".join(lines(pilot)[1:]) == "Shows what the model's last cell added, changed and deleted."
         await tell(pilot, ended(2), CHANGED)
         assert len(lines(pilot)) == 7
         await tell(pilot, changes(3, fresh=True))
-        assert lines(pilot)[1].startswith("Shows what a cell")
+        assert lines(pilot)[1].startswith("Shows what the model's last cell")
 
 
 async def test_keys_act_on_what_is_still_there_and_letters_filter(make_app: MakeApp) -> None:

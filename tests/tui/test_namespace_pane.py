@@ -97,7 +97,7 @@ async def test_what_is_deleted_goes_and_a_fresh_kernel_empties_the_list(make_app
         assert isinstance(app.session, ToldSession)
         app.session.tell(changes(5, fresh=True), 1.0)
         await drawn(pilot)
-        assert "Variables show here" in lines(pilot)[1]
+        assert "Variables appear here" in lines(pilot)[1]
 
 
 async def test_sorted_by_recency_name_and_type(make_app: MakeApp) -> None:
@@ -299,14 +299,14 @@ AWAY = (
     changes(0, change("orders", "DataFrame", "10,000 × 5", "restoring"), change("model", "Pipeline", "", "restoring"), party="restoring"),
     changes(
         0,
-        change("sock", "socket", "a connection cannot be kept", "absent"),
+        change("sock", "socket", "a connection cannot be saved", "absent"),
         change("big", "ndarray", "1,200 MB > 1,024 MB of keep_namespace_mb", "absent"),
         party="not kept",
     ),
     changes(0, change("items", "list", "3 items"), change("total", "float", "1.5"), party="restored"),
     made(
         tags.RESTORE,
-        "2 variables are back; 2 are not: sock (a connection cannot be kept), big (1,200 MB > 1,024 MB of keep_namespace_mb).",
+        "2 variables restored, 2 not: sock (a connection cannot be saved), big (1,200 MB > 1,024 MB of keep_namespace_mb).",
         {},
         1.0,
     ),
@@ -358,17 +358,17 @@ async def test_enter_on_what_is_not_kept_puts_the_cells_that_made_it_into_the_in
 
         editor.text = "draft"
         assert await enter_on("sock") == [
-            "sock is not kept: a connection cannot be kept. Clear the input first; then Enter here puts the cells there that made it."
+            "sock was not restored: a connection cannot be saved. Clear the input first; then Enter here puts the cells that made it there."
         ]
         assert editor.text == "draft"
         editor.text = ""
         assert await enter_on("sock") == [
-            "sock is not kept: a connection cannot be kept. The input has the cells that made it: read them, then run them."
+            "sock was not restored: a connection cannot be saved. The input has the cells that made it: read them, then run them."
         ]
         assert (editor.text, editor.mode) == ("# cell 2\nsock = socket.socket()", "python")
         assert app.session.inbox.idle
         editor.text = ""
-        assert await enter_on("big") == ["big is not kept: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."]
+        assert await enter_on("big") == ["big was not restored: 1,200 MB > 1,024 MB of keep_namespace_mb. No cell of this session made it."]
 
 
 async def test_a_private_variable_is_marked_and_a_rename_takes_the_mark_along(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:

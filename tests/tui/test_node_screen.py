@@ -56,7 +56,7 @@ async def test_turns_with_words_code_output_and_budget() -> None:
         assert "I'll look at the beginning and count the errors" in rows
         assert 'hits = grep(r"2026-03-29.*(ERROR|FATAL)", max_matches=400)' in rows
         assert "checkout timed out after 5000 ms" in rows
-        assert "What it said after its code was dropped" in rows
+        assert "Text after its code was dropped" in rows
         assert "1,180 characters were printed" in rows
         assert rows.count("```") == 0
         assert "rests on 3 places of the text" in rows

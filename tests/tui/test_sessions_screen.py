@@ -265,7 +265,7 @@ async def test_f7_stops_only_a_kernel_without_a_screen() -> None:
     async with ScreensApp().run_test(size=(120, 35)) as pilot:
         screen, _ = await opened(pilot)
         await pilot.press("f7")
-        await until(pilot, lambda: text(screen) == "No kernel of this session runs without a screen.")
+        await until(pilot, lambda: text(screen) == "This session has no kernel in the background.")
 
 
 async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
@@ -275,7 +275,7 @@ async def test_f1_shows_its_keys_first_and_goes_back_to_the_list() -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows")))
         rows = pilot.app.screen.query_one("#help-rows", Static)
         await until(pilot, lambda: str(rows.content).startswith("Sessions\n  enter "))
-        assert str(rows.content).index("f2, f5, f6, f8") < str(rows.content).index("Editor\n")
+        assert str(rows.content).index("f2, f5, f6, f7, f8") < str(rows.content).index("Editor\n")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen)
         assert answers == []

@@ -23,7 +23,7 @@ async def test_a_setting_is_taken_out_of_the_file_again(make_app: MakeApp, mine:
         await write(pilot, "max_turns")
         await until(pilot, lambda: len(screen(pilot).listing.rows) == 2)
         await pilot.press("ctrl+r")
-        await said(pilot, "max_turns is no longer in the file. It takes effect at once.")
+        await said(pilot, "Removed max_turns from the file. It takes effect at once.")
         assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
         await pilot.press("ctrl+r")
         await said(pilot, "does not set max_turns")
@@ -89,7 +89,7 @@ async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_a
         await said(pilot, f"Saved. It takes effect at once. But {other}: not valid TOML")
         assert tomllib.loads(mine.read_text())["reload"] is True
         await pilot.press("ctrl+r")
-        await said(pilot, f"reload is no longer in the file, but this session keeps its value. {other}: not valid TOML")
+        await said(pilot, f"reload from the file, but this session keeps its value. {other}: not valid TOML")
         assert "reload" not in mine.read_text()
         assert app.session.settings.reload is True
 

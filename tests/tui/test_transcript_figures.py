@@ -143,7 +143,7 @@ async def test_a_cell_that_was_cleared_is_refused() -> None:
         assert isinstance(app, KeysApp)
         app.pane.focus()
         await press(pilot, "enter", "up", "enter")
-        assert app.said == [("refused", "Cell 1 is not in the transcript any more.")]
+        assert app.said == [("refused", "Cell 1 is no longer in the transcript.")]
 
 
 async def test_words_around_code_name_their_own_figures() -> None:

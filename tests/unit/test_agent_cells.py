@@ -119,10 +119,10 @@ def test_joining_again_ends_no_pause_by_whatever_name() -> None:
         assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
         assert [on for party, on in held if party == "codex"] == [True, False, True]
         guests.left(again, stop=False)
-        assert guests.sentence().endswith("Paused, but not here: codex; /pause NAME ends the pause.")
-        assert "is resumed" in guests.pause("somebody")
+        assert guests.sentence().endswith("Paused, but not connected: codex; /pause NAME clears the pause.")
+        assert "Resumed" in guests.pause("somebody")
         assert guests.join("third", lambda text: None, None).paused
-        assert guests.pause("codex") == "codex is not here, and no longer paused."
+        assert guests.pause("codex") == "codex is not connected; pause cleared."
         assert not guests.join("codex", lambda text: None, None).paused
         assert while_there.paused
     finally:
@@ -153,7 +153,7 @@ def test_an_agent_that_does_not_read_is_sent_away_without_waiting_for_it() -> No
     try:
         guests = guests_of(log)
         guests.join("codex", lambda text: [read.wait()].clear(), None)
-        assert guests.disconnect("codex") == "codex is disconnected."
+        assert guests.disconnect("codex") == "Disconnected codex."
     finally:
         read.set()
         close_logging(log)

@@ -118,7 +118,7 @@ def test_the_model_is_told_the_form() -> None:
 
 @pytest.mark.parametrize("wanted", [len, object(), "int", [int], {"a": int}, bytes, type("Own", (), {})])
 def test_what_is_no_form_is_refused(wanted: Any) -> None:
-    with pytest.raises(TypeError, match="is no form of an answer"):
+    with pytest.raises(TypeError, match="cannot describe an answer"):
         described(wanted)
 
 

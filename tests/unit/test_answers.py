@@ -55,7 +55,7 @@ def test_an_answer_of_another_form_is_sent_back_with_what_is_wrong() -> None:
 
 def test_it_is_sent_back_at_most_twice() -> None:
     queries, search = searching("a", "b", "c", "7")
-    with pytest.warns(UserWarning, match="not of the form that was asked for: it is not JSON, but begins 'c'"):
+    with pytest.warns(UserWarning, match="does not have the requested form: it is not JSON, but begins 'c'"):
         answer = answered("how many?", int, search, ())
     assert (answer, answer.value, answer.state) == ("c", None, "partial")
     assert "begins 'c'" in answer.why
@@ -81,7 +81,7 @@ def test_a_failure_later_leaves_the_answer_and_one_at_first_is_raised() -> None:
     with pytest.raises(Failed):
         answered("how many?", int, search, (Failed,))
     queries, search = searching()
-    with pytest.raises(TypeError, match="no form"):
+    with pytest.raises(TypeError, match="cannot describe an answer"):
         answered("how many?", len, search, (Failed,))
     assert queries == []
 

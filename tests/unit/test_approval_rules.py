@@ -16,8 +16,8 @@ from mahtab_tui.settings.writing import add_rules
 WRONG = {
     "read_only": "is not like",
     "permit: read_only": "begins with 'permit'",
-    "deny: read_only": "read_only stands only in allow: read_only",
-    "allow: read_only(*)": "read_only stands only in allow: read_only",
+    "deny: read_only": "read_only works only as allow: read_only",
+    "allow: read_only(*)": "read_only works only as allow: read_only",
     "allow: grep": r"write grep\(\*\)",
     "allow: grep(x)": "the argument 'x'",
     "allow: grep(*": "is not like",

@@ -104,7 +104,7 @@ def test_the_setting_gives_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ({"loggedIn": True, "authMethod": "claude.ai", "subscriptionType": "max", "apiProvider": "firstParty"}, "✓ login       claude.ai, max"),
         ({"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"}, "✓ login       third_party, bedrock"),
-        ({"loggedIn": False, "authMethod": "none"}, "! login       nobody is logged in to `claude`"),
+        ({"loggedIn": False, "authMethod": "none"}, "! login       not logged in to `claude`"),
         ("Usage: claude [options]", "! login       unknown"),
         ([], "! login       unknown"),
     ],

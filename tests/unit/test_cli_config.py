@@ -123,13 +123,13 @@ def test_the_projects_file_is_written_when_asked(project: Path, mine: Path) -> N
     assert run("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
     assert mine.read_text() == MINE
-    assert run("set", "max_turns", "5").stderr == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 is stronger.\n"
+    assert run("set", "max_turns", "5").stderr == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 overrides it.\n"
 
 
 def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
     done = run("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (0, "It has no effect: MAHTAB_MAX_TURNS is stronger.\n")
+    assert (done.exit_code, done.stderr) == (0, "It has no effect: MAHTAB_MAX_TURNS overrides it.\n")
 
 
 @pytest.mark.parametrize(

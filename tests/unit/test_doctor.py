@@ -43,9 +43,9 @@ def test_the_limits_of_undo_are_said(project: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("keep", "platform", "line"),
     [
-        ("true", "linux", "✓ variables   3 MB saved of all sessions, 1,024 MB at most of each (keep_namespace_mb)"),
-        ("false", "linux", "✓ variables   not saved (keep_namespace is false); 3 MB saved of all sessions"),
-        ("true", "darwin", "! variables   3 MB saved of all sessions, 1,024 MB at most of each (keep_namespace_mb)\n"),
+        ("true", "linux", "✓ variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)"),
+        ("false", "linux", "✓ variables   not saved (keep_namespace is false); 3 MB saved across all sessions"),
+        ("true", "darwin", "! variables   3 MB saved across all sessions, 1,024 MB at most per session (keep_namespace_mb)\n"),
         ("perhaps", "linux", "✓ variables   not known"),
     ],
 )

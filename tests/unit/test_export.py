@@ -164,7 +164,7 @@ def test_only_the_cells_on_which_a_variable_rests() -> None:
 
 def test_code_that_rests_on_a_private_variable_is_not_exported() -> None:
     story = [*cell(1, "secret = 1", made="secret"), *cell(2, "x = secret", made="x"), records.Private(name="secret", private=True, cells=(1, 2))]
-    with pytest.raises(NothingToExport, match="x rests on a private variable"):
+    with pytest.raises(NothingToExport, match="x depends on a private variable"):
         chosen(story, name="x")
 
 
@@ -270,7 +270,7 @@ def test_names_of_attachments_are_covered() -> None:
 
 
 def test_an_empty_session_is_a_sentence() -> None:
-    with pytest.raises(NothingToExport, match=r"Nothing was said or run yet\."):
+    with pytest.raises(NothingToExport, match=r"Nothing has been said or run yet\."):
         chosen([])
 
 

@@ -360,7 +360,7 @@ def test_a_damaged_index_is_made_anew_and_the_sessions_stay(path: Path, then: st
         "write": lambda: save(path, "s", question("pears", 2)),
         "delete": lambda: delete_session(path, "s"),
     }
-    with pytest.raises(StoreError, match=r"The index of what was said in the sessions is damaged; it is made anew\."):
+    with pytest.raises(StoreError, match=r"The search index of the sessions is damaged; it is being rebuilt\."):
         acts[then]()
     assert catch_up(path, 60.0) == 0
     assert found(path, "apples") == ["s"]

@@ -13,7 +13,7 @@ from mahtab_tui.settings.model import ApprovalMode
 from tests.agents import COMPLETE, Desk, code, last_text, words
 
 HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"
-WHY = "Line 1 holds the character U+001B, which can hide code from whoever reads it. Write it as the escape \\x1b and send the code again."
+WHY = "Line 1 contains the character U+001B, which can hide code from whoever reads it. Write it as the escape \\x1b and send the code again."
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def test_it_is_not_run_and_nobody_is_asked(desk: Desk, approval: ApprovalMode) -> None:
     desk.decide()
     desk.host.profile.approval = approval
-    state = desk.run(code(HIDING), words("Then not.", match=r"Block 1 of your code was not run\. Line 1 holds the character U\+001B"))
+    state = desk.run(code(HIDING), words("Then not.", match=r"Block 1 of your code was not run\. Line 1 contains the character U\+001B"))
     assert "hidden" not in desk.namespace
     assert desk.approvals() == ["refused"]
     assert desk.notices("warning")[-1] == f"Code from replay was not run. {WHY}"
@@ -48,7 +48,7 @@ def test_blocks_after_it_are_not_run_either(desk: Desk) -> None:
     state = desk.run(code("first = 1", HIDING, "third = 3"), words("Then not."))
     assert {"first", "third"} & set(desk.namespace) == {"first"}
     told = last_text(state, "human")
-    assert "Block 2 of your code was not run. Line 1 holds" in told
+    assert "Block 2 of your code was not run. Line 1 contains" in told
     assert "Block 3 of your code was not run, because the one before it failed." in told
 
 

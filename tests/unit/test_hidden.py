@@ -76,7 +76,7 @@ def test_a_symbol_is_drawn_in_the_colour_of_alarm_and_takes_its_cells(char: str)
 @pytest.mark.parametrize("char", "\x00\x07\x08\x0b\r\x1b\x7f\x85\x9b\u061c\u200e\u202a\u202e\u2066\u2069")
 def test_controls_and_bidirectional_characters_are_refused(char: str) -> None:
     why = refusal(f"x = 1\ny = 2  # {char}.\n")
-    assert why.startswith(f"Line 2 holds the character U+{ord(char):04X}, which can hide code")
+    assert why.startswith(f"Line 2 contains the character U+{ord(char):04X}, which can hide code")
     found = re.search(r"escape (\S+) and", why)
     assert found is not None
     assert eval(f"'{found[1]}'") == char

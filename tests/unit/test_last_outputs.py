@@ -50,7 +50,7 @@ def test_the_whole_output_takes_the_place_of_what_was_stored(project: Path, by_u
         assert output.text.startswith("begun")
         assert output.text.endswith("\nend")
         assert (output.cell, output.status, output.cut) == (3, "died", False)
-        assert next(record.text for record in told if isinstance(record, Notice)) == "The kernel ended in cell 3, while there was no screen."
+        assert next(record.text for record in told if isinstance(record, Notice)) == "The kernel ended in cell 3 while no screen was open."
     assert list(held_folder().iterdir()) == []
 
 

@@ -90,9 +90,9 @@ def test_other_files_are_what_they_hold(name: str, data: bytes, value: object) -
 @pytest.mark.parametrize(
     ("name", "data", "note"),
     [
-        ("a.bin", bytes(range(256)), "a.bin is not a text"),
-        ("fake.csv", b"\x89PNG\r\n\0\0\0", "fake.csv is not a text"),
-        ("noise.json", b"{}" + b"\1\2\3" * 20, "noise.json is not a text"),
+        ("a.bin", bytes(range(256)), "a.bin is not a text file"),
+        ("fake.csv", b"\x89PNG\r\n\0\0\0", "fake.csv is not a text file"),
+        ("noise.json", b"{}" + b"\1\2\3" * 20, "noise.json is not a text file"),
         ("table.parquet", b"PAR1", "table.parquet needs pandas"),
     ],
 )
@@ -129,8 +129,8 @@ def test_what_cannot_be_loaded_is_one_sentence(folder: Path) -> None:
     os.mkfifo("pipe")
     for path, sentence in (
         ("none.csv", "There is no file none.csv."),
-        (".", "The folder . cannot become a variable."),
-        ("pipe", "pipe is not a regular file: it cannot become a variable."),
+        (".", "The folder . cannot be loaded as a variable."),
+        ("pipe", "pipe is not a regular file: it cannot be loaded as a variable."),
         ("none\x1b[2J.csv", "There is no file none.csv."),
         ("a" * 300, f"{'a' * 300} cannot be read: File name too long."),
         ("a\0b", "ab cannot be read: embedded null byte."),

@@ -104,7 +104,7 @@ def test_the_doctor_names_them(servers: dict[str, Service]) -> None:
     line = doctor._model_servers(find_servers(PATIENCE))
     assert line.startswith(f"✓ models      llamacpp: no model at {servers['llamacpp'].url}; lmstudio:org/a:b at ")
     assert "Until then vllm:x answers" in doctor._claude("vllm:x")
-    assert "no server of models" in doctor._model_servers([])
+    assert "no model server" in doctor._model_servers([])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "http://[::", "127.0.0.1:no", "a b:1"])

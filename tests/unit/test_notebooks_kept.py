@@ -85,7 +85,7 @@ def test_a_folder_that_has_vanished_is_told_once_and_tried_again(
     assert it.notebook.unsaved
     assert notices(it) == ["a.ipynb cannot be written: No such file or directory."]
     (tmp_path / "gone").rename(folder)
-    wait_for(lambda: notices(it)[1:] == ["a.ipynb is written again."])
+    wait_for(lambda: notices(it)[1:] == ["Saving a.ipynb works again."])
     assert sources(folder / "a.ipynb") == ["x", "y"]
 
 

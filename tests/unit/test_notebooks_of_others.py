@@ -114,7 +114,7 @@ def test_code_in_markdown_can_be_run(tmp_path: Path, open_bench: Callable[..., B
         (b"\xff\xfe\x00", "is not a notebook: it is not valid JSON."),
         (b"[" * 100_000, "is not a notebook: it is not valid JSON."),
         (b'{"nbformat": 4, "cells": [], "n": ' + b"9" * 5_000 + b"}", "is not a notebook: it is not valid JSON."),
-        ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not a text in UTF-8."),
+        ('{"nbformat": 4, "cells": []}'.encode("utf-16"), "is not UTF-8 text."),
         (b"[]", "is not a notebook: it has no nbformat."),
         (b'{"nbformat": "4"}', "is not a notebook: it has no nbformat."),
         (b'{"nbformat": true}', "is not a notebook: it has no nbformat."),
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "b.md").write_bytes(b"x\0")
     (tmp_path / "c.ipynb").symlink_to("/dev/null")
     os.mkfifo(tmp_path / "d.py")
-    sentences = {"a.py": "is not a text in UTF-8.", "b.md": "is not a text.", "c.ipynb": "is not a regular file.", "d.py": "is not a regular file.", "e.py": "There is no file"}  # fmt: skip
+    sentences = {"a.py": "is not UTF-8 text.", "b.md": "is not a text file.", "c.ipynb": "is not a regular file.", "d.py": "is not a regular file.", "e.py": "There is no file"}  # fmt: skip
     for name, sentence in sentences.items():
         with pytest.raises(CannotOpen, match=sentence):
             read_notebook(tmp_path / name)

@@ -123,7 +123,7 @@ async def test_other_failures_are_not_tried_again() -> None:
     async def call() -> None:
         nonlocal tried
         tried += 1
-        raise ModelError("Nobody is logged in.")
+        raise ModelError("You are not logged in.")
 
     with pytest.raises(ModelError, match="logged in"):
         await scheduled(Gate(2), Gate(2), call, ignore)

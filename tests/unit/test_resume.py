@@ -32,7 +32,7 @@ def resumed(session: str | None, folder: Path | None = None) -> str:
     store.close()
     assert store.claim is not None
     store.claim.release()
-    assert past[-1].text.startswith("The conversation is back, the namespace is not")
+    assert past[-1].text.startswith("Conversation restored; variables were not")
     return past[0].text
 
 
@@ -89,7 +89,7 @@ def test_a_forked_session_has_the_variables_too_and_keeps_them_when_the_first_on
     said("abc1", tmp_path, 1.0)
     saved("abc1")
     store, _, past = forked_store(find_session("abc1", None), variables=True)
-    assert "The conversation is back; the variables follow." in [record.text for record in past]
+    assert "Conversation restored; variables follow." in [record.text for record in past]
     remove_session(find_session("abc1", None))
     place = keep_place(store.session, 10)
     assert place is not None

@@ -47,7 +47,7 @@ def test_a_full_disk_is_a_notice_and_what_was_missed_is_written_later(path: Path
     assert done.returncode == 0, done.stderr
     (notice,) = json.loads(done.stdout)
     assert str(path) in notice
-    assert "The session goes on" in notice
+    assert "The session continues" in notice
     kept = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
     assert kept == [str(number) for number in range(30)]
 
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a
     path.parent.mkdir()
     path.write_bytes(content)
     store = SqliteStore(path, "s")
-    with pytest.raises(StoreError, match=r"sessions\.db was damaged; it is now .*sessions\.db\.damaged-\d+, and a new one begins\."):
+    with pytest.raises(StoreError, match=r"sessions\.db was damaged; it is now .*sessions\.db\.damaged-\d+, and a new one was started\."):
         store.append(cell(1, "kept"))
     store.append(cell(1, "kept"))
     store.close()

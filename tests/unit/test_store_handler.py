@@ -124,11 +124,11 @@ def test_a_failing_store_is_one_notice_and_loses_nothing(bus: Bus) -> None:
     with store.written:
         seen = store.attempts
         assert store.written.wait_for(lambda: store.attempts > seen + 2, timeout=60)  # it goes on trying by itself
-    assert notices(log, display) == ["The disk is full. The session goes on; what happens is kept in memory until it can be saved."]
+    assert notices(log, display) == ["The disk is full. The session continues; new records stay in memory until they can be saved."]
     store.failing = False
     with store.written:
-        assert store.written.wait_for(lambda: "The session is being saved again." in [record.text for record in store.records], timeout=60)
-    assert notices(log, display) == ["The session is being saved again."]
+        assert store.written.wait_for(lambda: "Saving the session works again." in [record.text for record in store.records], timeout=60)
+    assert notices(log, display) == ["Saving the session works again."]
     assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["before", *map(str, range(50))]
 
 
@@ -160,7 +160,7 @@ def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(bus: Bus, monk
         assert store.written.wait_for(lambda: any("missing" in record.text for record in store.records), timeout=60)
     kept = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
     assert kept == ["last"]
-    assert any("32 records were too much" in text for text in notices(log, display))
+    assert any("32 records did not fit" in text for text in notices(log, display))
 
 
 def test_what_waits_is_written_at_the_end() -> None:
@@ -179,5 +179,5 @@ def test_a_record_that_can_never_be_stored_is_reported_and_the_others_are_stored
     for text in ("before", "never", "after", "never"):
         emit(log, tags.USER_REPL_IN, text, cell=1)
     [notice] = notices(log, display)
-    assert "A record cannot be saved (ValueError)" in notice
+    assert "A record could not be saved (ValueError)" in notice
     assert [record.text for record in store.records] == ["before", "after"]

@@ -155,7 +155,7 @@ def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_chan
     settings = load_settings()
     assert getattr(settings, key) != default
     assert (settings.held_back, settings.place_of(key).text.endswith(f"{source}, line 2")) == ((), True)
-    assert run("trust").stdout == "This project's files set nothing that must be trusted first.\n"
+    assert run("trust").stdout == "Nothing here needs trusting.\n"
 
     changed = {
         "provider": "ollama",

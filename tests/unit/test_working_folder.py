@@ -27,5 +27,5 @@ def test_a_process_leaves_a_deleted_folder_and_says_so(tmp_path: Path, monkeypat
     assert leave_deleted_folder() == ""
     gone.rmdir()
     gone.parent.rmdir()
-    assert leave_deleted_folder() == f"The working directory {gone} cannot be used any more; it is {tmp_path} now."
+    assert leave_deleted_folder() == f"The working directory {gone} can no longer be used; it is now {tmp_path}."
     assert os.getcwd() == str(tmp_path)

@@ -44,7 +44,7 @@ def parse(text: str) -> Address:
         return Address(text, " ".join([Path(words[0]).name, *words[1:]])[:_LABEL], (*words, "-c", _loader()))
     found = _SSH.fullmatch(text)
     if found is None or found["host"].startswith("-"):
-        raise KernelError(f"{text} is no address of a kernel: {WANTED}.")
+        raise KernelError(f"{text} is not a kernel address: {WANTED}.")
     python = unquote(found["python"] or "python3")
     host = found["host"].replace("[", "").replace("]", "")
     port = ("-p", found["port"]) if found["port"] else ()

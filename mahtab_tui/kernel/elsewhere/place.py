@@ -50,7 +50,7 @@ class Elsewhere:
         asked = {"python": executable, "cwd": cwd, "env": screen_variables(color, *size), "keep": self._keep}
         connected = waiting or start(self._address, asked, self._session, wire.ask, wire.given_up)
         if self._session and connected.noted is None:
-            self.problem = "This kernel ends with its screen: the folder run in that of mahtab-tui cannot be used."
+            self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used there."
         return FarProcess(connected, wire)
 
     def keep_settings(self, place: KeepPlace) -> dict[str, Any]:

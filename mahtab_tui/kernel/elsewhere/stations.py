@@ -75,14 +75,14 @@ def attach(noted: Noted, ask: Ask) -> Connected:
     if "last" in transport.answer:
         with contextlib.closing(transport):
             _keep_last(noted, transport)
-        raise NotThere(f"The kernel on {noted.station.label} has ended meanwhile.")
+        raise NotThere(f"The kernel on {noted.station.label} has ended in the meantime.")
     try:
         hello = transport.answer["hello"]
         ready = checked(KernelReady, hello) if hello else None
         return Connected(noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted)
     except (KeyError, TypeError, ValueError, KernelError):
         transport.close()
-        raise KernelError(f"{noted.station.label} does not speak as a kernel does.") from None
+        raise KernelError(f"{noted.station.label} does not respond like a kernel.") from None
 
 
 def stop(noted: Noted, ask: Ask) -> None:
@@ -112,14 +112,14 @@ def _keep_last(noted: Noted, transport: Transport) -> None:
                     output.append(message.data)
                     size += len(message.data)
             if size > HEAD + 3 * TAIL:
-                raise LinkError("more was sent than is kept there")
+                raise LinkError("more arrived than is kept there")
             confirmed = bytes(link.outgoing)
             link.outgoing.clear()
             data = b"" if ended else transport.exchange(confirmed)
         keep_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
     except (OSError, TypeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise KernelError(f"What the last cell on {noted.station.label} has printed cannot be kept: {why}.") from None
+        raise KernelError(f"The output of the last cell on {noted.station.label} cannot be saved: {why}.") from None
     with contextlib.suppress(OSError):
         os.write(transport.stdin, confirmed)  # it may leave then
     transport.finish(LAST_WORDS)

@@ -62,7 +62,7 @@ class Transport:
         try:
             self._questions = Questions(ask)
         except OSError as error:
-            raise KernelError(f"No temporary files can be written: {error.strerror}.") from None
+            raise KernelError(f"Temporary files cannot be written: {error.strerror}.") from None
         try:
             self._child = subprocess.Popen(
                 address.argv,
@@ -147,11 +147,11 @@ class Transport:
             if "error" in answer:
                 raise NotThere(f"{self._address.label} was reached, but {str(answer['error'])[:200]}.")
             if "taken" in answer:
-                raise Taken(f"Another screen has the kernel on {self._address.label} now.")
+                raise Taken(f"The kernel on {self._address.label} is now open in another terminal.")
             self.answer: dict[str, Any] = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise KernelError(f"{self._address.label} does not speak as a kernel does.") from None
+            raise KernelError(f"{self._address.label} does not respond like a kernel.") from None
 
     def _greeting(self, deadline: float) -> list[str]:
         """Read up to the loader's line, past whatever the way there prints."""
@@ -162,7 +162,7 @@ class Transport:
             if line.startswith(MAGIC.encode() + b" "):
                 return line.decode(errors="replace").split()[1:]
             if read > _BANNER:
-                raise KernelError(f"{self._address.label} prints, but runs no Python.")
+                raise KernelError(f"{self._address.label} prints something, but does not run Python.")
 
     def _line(self, deadline: float) -> bytes:
         while b"\n" not in self._buffer:
@@ -187,7 +187,7 @@ class Transport:
         with contextlib.suppress(KernelError):
             while self.read_stderr():
                 self._wait(select.POLLIN, self.stderr, deadline)
-        return f"{self._address.label} gives no kernel{f': {self.said[:300]}' if self.said else ': the command has ended'}."
+        return f"{self._address.label} did not start a kernel{f': {self.said[:300]}' if self.said else ': the command has ended'}."
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -227,4 +227,4 @@ def clean_up(address: Address, ask: Ask) -> tuple[int, list[str]]:
     try:
         return int(transport.answer["kernels"]), [str(folder)[:1000] for folder in transport.answer["removed"]]
     except (KeyError, TypeError, ValueError):
-        raise KernelError(f"{address.label} does not say what it has removed.") from None
+        raise KernelError(f"{address.label} did not report what it removed.") from None

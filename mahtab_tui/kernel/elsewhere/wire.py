@@ -215,7 +215,7 @@ class FarProcess:
                         return str(error)
                 now = time.monotonic()
                 if now - heard > SILENT:
-                    return f"nothing was heard for {SILENT:.0f} s"
+                    return f"nothing arrived for {SILENT:.0f} s"
                 if now - beat > _BEAT:
                     beat = now
                     link.alive()
@@ -244,11 +244,11 @@ class FarProcess:
             elif message.kind == EXITED:
                 self._exited = _number(message.data)
             else:
-                raise LinkError("the other machine says something that only the host may say")
+                raise LinkError("the other machine sent something that only the host may send")
 
 
 def _number(data: bytes) -> int:
     """Raises `LinkError`."""
     if len(data) > 20 or not data.removeprefix(b"-").isdigit():
-        raise LinkError("the other machine says something else than a number")
+        raise LinkError("the other machine sent something other than a number")
     return int(data)

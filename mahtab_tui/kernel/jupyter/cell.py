@@ -69,7 +69,7 @@ class JupyterCell:
         """A kernel that has failed inside may end a cell without a reply."""
         if self._idle and time.monotonic() - self._idle > REPLY and self._reply is None:
             name = "KeyboardInterrupt" if self.running.interrupting else "RuntimeError"
-            self.reply({"status": "error", "ename": name, "evalue": "the kernel has not said how the cell ended"})
+            self.reply({"status": "error", "ename": name, "evalue": "the kernel did not report how the cell ended"})
 
     def connection_was_lost(self) -> str:
         """Why this cell has no end although the kernel is through with it, as a sentence. Empty if all is there but the end of its output."""
@@ -78,8 +78,8 @@ class JupyterCell:
             self._settle()
             return ""
         if self._begun:
-            return "The connection was lost while it ran: how it ended is not known, and some of its output may be missing."
-        return "The connection was lost as the cell was sent: it is not known whether it has run."
+            return "The connection was lost while it ran: how it ended is unknown, and some of its output may be missing."
+        return "The connection was lost as the cell was sent: whether it ran is unknown."
 
     def payloads(self) -> bool:
         """Show the help that the reply carries beside its end; returns whether the cell has called `exit()`."""
@@ -103,7 +103,7 @@ class JupyterCell:
             pieces.append(("traceback", _traceback(error)))
         elif reply.get("status") in ("aborted", "abort"):
             status = Status.INTERRUPTED
-            pieces.append(("traceback", "The kernel did not run the cell, because one before it has failed.\n"))
+            pieces.append(("traceback", "The kernel did not run the cell, because an earlier one failed.\n"))
         end = {"cell": self.running.cell, "status": status, "pieces": pieces, "frames": [], "duration": duration}
         self.running.done(checked(CellEnd, {"changes": [], "cwd": "", **told, **end}))
 

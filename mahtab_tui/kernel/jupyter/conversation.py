@@ -83,7 +83,7 @@ class Conversation:
         try:
             self.ready = checked(KernelReady, helping.value_of(self._asked("shell", "execute_request", content).result(READY), "hello"))
         except FutureTimeout:
-            raise KernelError("The kernel runs a cell of another program. Wait for its end, and try again.") from None
+            raise KernelError("The kernel is running another program's cell. Wait until it ends, then try again.") from None
         self.cwd = self.ready.cwd
         features = info.get("supported_features")
         if isinstance(features, list) and "kernel subshells" in features:
@@ -119,7 +119,7 @@ class Conversation:
             code.encode()
         except UnicodeEncodeError:
             cell = JupyterCell(running, "")
-            cell.reply({"status": "error", "ename": "SyntaxError", "evalue": "the cell has a character that is none in UTF-8"})
+            cell.reply({"status": "error", "ename": "SyntaxError", "evalue": "the cell has a character that UTF-8 cannot encode"})
             cell.finish({}, 0.0)
             return result_of(running.result)
         message = self._message("execute_request", self._execution(code, helping.ENDED if self.ready else {}, silent=quiet))
@@ -227,9 +227,11 @@ class Conversation:
         if self._over:
             raise KernelError(self._over)
         if self.ready is None:
-            raise KernelError(f"This is a kernel for {self.language or 'another language'}, which tells nothing of its variables.")
+            raise KernelError(f"This is a kernel for {self.language or 'another language'}, which does not report its variables.")
         if self._cells and not self._subshell:
-            raise KernelError("A cell runs. This kernel tells of its variables only between cells; with ipykernel 7 or newer it would tell now, too.")
+            raise KernelError(
+                "A cell is running. This kernel reports its variables only between cells; ipykernel 7 or newer reports them at any time."
+            )
         return self._requests.ask(op, timeout, **fields)
 
     def request(self, kind: str, content: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:

@@ -44,5 +44,5 @@ def value_of(reply: Mapping[str, Any], name: str) -> Any:
             return json.loads(str(each["data"].get("text/plain")))
         except (ValueError, RecursionError):
             pass
-    why = f"{each.get('ename')}: {each.get('evalue')}" if isinstance(each, Mapping) and each.get("status") == "error" else "it tells nothing"
+    why = f"{each.get('ename')}: {each.get('evalue')}" if isinstance(each, Mapping) and each.get("status") == "error" else "it does not answer"
     raise KernelError(f"The kernel's helper does not work ({why}).")

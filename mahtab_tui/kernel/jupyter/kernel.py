@@ -104,10 +104,10 @@ class JupyterKernel(Unkept):
         return talk is not None and talk.interrupt()
 
     def kill(self) -> None:
-        self._replace("The kernel was killed.", "A new kernel has started: its namespace is empty.")
+        self._replace("The kernel was killed.", "Started a new kernel; its namespace is empty.")
 
     def reset(self) -> None:
-        self._replace(RESET, "A fresh kernel runs: its namespace is empty.")
+        self._replace(RESET, "Started a fresh kernel; its namespace is empty.")
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError("A Jupyter kernel has its own interpreter. Start mahtab-tui with another --kernel instead.")
@@ -222,7 +222,7 @@ class JupyterKernel(Unkept):
             if result.output:
                 self._host.late_output(result.output)
             return ""
-        return f"What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}"
+        return f"The code that every kernel starts with failed:\n{result.output[-STARTUP_TOLD:].rstrip()}"
 
     def _replace(self, why: str, now: str) -> None:
         """why: what the old one's cells are told. now: what is told once the new one is ready. Raises `KernelError`."""
@@ -246,7 +246,7 @@ class JupyterKernel(Unkept):
             self._begin()
         except KernelError as error:
             self._failure = str(error)
-            self._tell(KernelState.DEAD, f"No new kernel could be started: {error}")
+            self._tell(KernelState.DEAD, f"Could not start a new kernel: {error}")
             raise
 
     def _watch(self) -> None:
@@ -261,10 +261,8 @@ class JupyterKernel(Unkept):
                 self._died(how, talk)
             elif lost != bool(self._wire.next_try):
                 lost = not lost
-                gone = (
-                    f"The connection to {self._wire.label} is lost. The kernel goes on there; what you run now is sent when the connection is back."
-                )
-                self._tell(self._state, gone if lost else f"The connection to {self._wire.label} is back.")
+                gone = f"Lost the connection to {self._wire.label}. The kernel keeps running; what you run now is sent once you are reconnected."
+                self._tell(self._state, gone if lost else f"Reconnected to {self._wire.label}.")
                 if lost:
                     lost_at = time.monotonic()
                 else:
@@ -293,7 +291,7 @@ class JupyterKernel(Unkept):
                 except KernelError:
                     if attempt == ATTEMPTS - 1 or self._closed.is_set():
                         return
-        self._tell(KernelState.IDLE, f"A new kernel has started: its namespace is empty. {self._run_startup()}".strip())
+        self._tell(KernelState.IDLE, f"Started a new kernel; its namespace is empty. {self._run_startup()}".strip())
 
     def _take(self, channel: Channel, message: Message) -> None:
         talk = self._talk

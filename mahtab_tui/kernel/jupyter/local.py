@@ -145,7 +145,7 @@ class LocalWire(ZmqWire):
     def open(self, on_message: OnMessage) -> None:
         names = sorted(KernelSpecManager().find_kernel_specs())
         if self._name not in names:
-            raise KernelError(f"Jupyter knows no kernel named {self._name}: it knows {', '.join(names) or 'none'}.")
+            raise KernelError(f"Jupyter has no kernel named {self._name}; it has {', '.join(names) or 'none'}.")
         self._manager = KernelManager(kernel_name=self._name, shutdown_wait_time=SHUTDOWN)
         env = environment(True, 80, 24)
         try:
@@ -171,7 +171,7 @@ class LocalWire(ZmqWire):
         try:
             self._manager.restart_kernel(now=True)
         except (OSError, RuntimeError) as error:
-            raise KernelError(f"The kernel {self._name} could not be started anew: {error}.") from None
+            raise KernelError(f"The kernel {self._name} could not be restarted: {error}.") from None
 
     def close(self) -> None:
         super().close()
@@ -218,4 +218,4 @@ class ExistingWire(ZmqWire):
         self.send("control", self.session.msg("interrupt_request", content={}))
 
     def restart(self) -> None:
-        raise KernelError("This kernel was started by another program, which alone can start it anew.")
+        raise KernelError("Only the program that started this kernel can restart it.")

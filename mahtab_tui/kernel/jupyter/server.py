@@ -29,7 +29,7 @@ RECONNECT = 2
 """Seconds between two tries to connect again."""
 SILENT = 10
 """Seconds between two pings. The connection counts as lost if two have no answer."""
-_TRUST = "If its authority is your own, SSL_CERT_FILE and REQUESTS_CA_BUNDLE must name a file with its certificate."
+_TRUST = "If you run its certificate authority, set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to a file with its certificate."
 """Of two libraries, each reads one of them."""
 LOOK_FOR_KERNEL = 5.0
 """Seconds between two questions whether a server that is there again still has the kernel."""
@@ -78,7 +78,7 @@ class ServerWire:
         starting.join(ANSWER + 1)
         if not self._client.channels_running:
             trust = f" {_TRUST}" if self._address.url.startswith("https:") else ""
-            raise KernelError(f"{self.label} has started a kernel, but does not let us connect to it.{trust}")
+            raise KernelError(f"{self.label} has started a kernel, but refuses a connection to it.{trust}")
         connection = self._client.kernel_socket
         connection.on_message = partial(_acknowledged, connection.on_message)
         for channel in get_args(Channel):
@@ -114,7 +114,7 @@ class ServerWire:
     def _gone(self) -> str:
         """Why the server can never again connect us with the kernel, as a sentence; empty if it may."""
         if not self._manager.has_kernel:
-            return f"{self.label} has started no kernel."
+            return f"{self.label} did not start a kernel."
         try:
             fetch(f"{self._address.url}/api/kernels/{self._manager.kernel['id']}", token=self._address.token, timeout=RECONNECT)
         except requests.HTTPError as error:
@@ -129,12 +129,12 @@ class ServerWire:
 
     def restart(self) -> None:
         if not self.ours:
-            raise KernelError("This kernel was started by another program, which alone should start it anew.")
+            raise KernelError("Only the program that started this kernel should restart it.")
         if self._gone():
             self._hang_up()
             self.open(self._on_message)
         else:
-            self._do("start the kernel anew", lambda: self._manager.restart_kernel(timeout=START))
+            self._do("restart the kernel", lambda: self._manager.restart_kernel(timeout=START))
 
     def close(self) -> None:
         self._closed.set()
@@ -162,10 +162,10 @@ class ServerWire:
         told = self._ask("kernelspecs", "list its kernels")
         specs = told.get("kernelspecs") if isinstance(told, Mapping) else None
         if not isinstance(told, Mapping) or not isinstance(specs, Mapping):
-            raise KernelError(f"{self.label} is no Jupyter server.")
+            raise KernelError(f"{self.label} is not a Jupyter server.")
         name = self._address.name or str(told.get("default"))
         if name not in specs:
-            raise KernelError(f"{self.label} knows no kernel named {name}: it knows {', '.join(sorted(map(str, specs))) or 'none'}.")
+            raise KernelError(f"{self.label} has no kernel named {name}; it has {', '.join(sorted(map(str, specs))) or 'none'}.")
         return name
 
     def _ask(self, path: str, what: str) -> Any:
@@ -180,15 +180,15 @@ class ServerWire:
             code = 0 if error.response is None else error.response.status_code
             if code in (401, 403):
                 raise KernelError(f"{self.label} refuses the token: give ?token=… in the address, or the setting jupyter_token.") from None
-            raise KernelError(f"{self.label} could not {what}: it answers with HTTP status {code}.") from None
+            raise KernelError(f"{self.label} could not {what}: it answered with HTTP status {code}.") from None
         except requests.Timeout:
-            raise KernelError(f"{self.label} has not answered in time to {what}.") from None
+            raise KernelError(f"{self.label} took too long to {what}.") from None
         except requests.exceptions.SSLError:
             raise KernelError(f"The certificate of {self.label} is not trusted. {_TRUST}") from None
         except requests.ConnectionError:
             raise KernelError(f"There is no server at {self.label}.") from None
         except (requests.RequestException, ValueError):
-            raise KernelError(f"{self.label} is no Jupyter server.") from None
+            raise KernelError(f"{self.label} is not a Jupyter server.") from None
 
 
 def _acknowledged(on_message: Callable[[Any, Any], None], connection: Any, message: Any) -> None:

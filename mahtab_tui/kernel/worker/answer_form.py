@@ -202,4 +202,4 @@ def _wrong(wanted: Any, data: Any, path: str) -> WrongForm:
 
 
 def _no_form(wanted: Any) -> TypeError:
-    return TypeError(f"returns: {wanted!r} is no form of an answer. Give int, list[str], a dataclass, a pydantic model or the like.")
+    return TypeError(f"returns: {wanted!r} cannot describe an answer. Give int, list[str], a dataclass, a pydantic model or the like.")

@@ -96,7 +96,7 @@ def answered(
         except failures as error:
             wrong = f"{wrong} ({error})"
             break
-    why = f"The answer is not of the form that was asked for: {wrong}"
+    why = f"The answer does not have the requested form: {wrong}"
     warnings.warn(why, stacklevel=3)
     return _made(result, None, why, contexts)
 

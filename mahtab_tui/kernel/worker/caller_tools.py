@@ -68,7 +68,7 @@ class CallerTools:
     def _add(self, function: Any) -> None:
         name = getattr(function, "__name__", "")
         if not callable(function) or not isinstance(name, str):
-            raise ValueError(f"tools: {function!r} is no function.")
+            raise ValueError(f"tools: {function!r} is not a function.")
         if why := why_not_a_name(name):
             raise ValueError(f"tools: a tool cannot be named {name!r}: {why}.")
         if name in self._functions:

@@ -108,7 +108,7 @@ def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> 
             raise ContextError("There is nothing to search: give a text, or several by name.")
         return take(context)
     if context is not None:
-        raise ContextError(f"Give one context, or all of them by name: the first one has no name beside {', '.join(named)}.")
+        raise ContextError(f"Give one context, or all of them by name: the first one has no name, unlike {', '.join(named)}.")
     if len(named) > _MOST_NAMED:
         raise ContextError(f"At most {_MOST_NAMED} contexts can have names; {len(named)} are given. Pass a dict of them instead.")
     texts: list[str] = []
@@ -124,7 +124,7 @@ def take_all(context: Any, named: Mapping[str, Any], options: Iterable[str]) -> 
         try:
             taken = take(value)
         except ContextError as error:
-            raise ContextError(f"{name}, which is no option and so a context: {error}") from None
+            raise ContextError(f"{name}, which is not an option and so a context: {error}") from None
         parts = tuple((part, low + start, high + start) for part, low, high in taken.parts)
         contexts.append(NamedContext(name, taken.kind, start, start + len(taken.text), parts, taken.about))
         texts.append(taken.text)

@@ -56,7 +56,7 @@ class Channel:
 
     def _write(self, frame: Frame) -> None:
         if self.fd < 0:
-            raise RuntimeError("a forked child cannot speak with the session")
+            raise RuntimeError("a forked process cannot reach the session")
         with self._lock:
             data = encode(frame, self._limit, self._token)  # with the token of the host that is there now
             if self.beside is not None:

@@ -47,7 +47,7 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
     }
     if hides(name, value):
         result["text"] = UNTOLD
-        result["error"] = f"The value of {name} is hidden, because the name looks like that of a secret."
+        result["error"] = f"The value of {name} is hidden, because its name looks like a secret's."
         return result
     try:
         if run_code:

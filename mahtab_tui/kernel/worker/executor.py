@@ -121,7 +121,7 @@ class Executor:
 
     def _refused(self, refusal: str | None) -> Outcome | None:
         if refusal is None and self.depth >= DEPTH:
-            refusal = "cells can run inside one another two levels deep at most"
+            refusal = "cells can be nested at most two levels deep"
         return None if refusal is None else Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
 
     def run_apart(self, cell: int, source: str, run: Callable[[], Report], refusal: str | None, *, keep: bool) -> tuple[Outcome, str]:

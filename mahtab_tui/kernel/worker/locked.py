@@ -70,7 +70,7 @@ _VERBS = {
     "os.mkdir": "make the folder",
     "os.rmdir": "remove the folder",
     "os.truncate": "truncate",
-    "os.chmod": "change the rights of",
+    "os.chmod": "change the permissions of",
     "os.chown": "change the owner of",
     "os.utime": "change the time of",
     "os.link": "link",
@@ -188,7 +188,7 @@ class _Parent:
             if now > until:
                 return _stopped(f"ran longer than {LIMIT:.0f} s")
             if now - active > IDLE:
-                return _stopped(f"did not go on for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork")
+                return _stopped(f"made no progress for {IDLE:.0f} s: it waits, or its library's threads do not run in a fork")
 
     def _receive(self) -> bytes:
         try:

@@ -67,7 +67,7 @@ def rlm(
     to the model at most twice. The answer itself is a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree (the
     calls, as data) and .log (the events).
     model, sub_model: names of the models for the whole and for the parts; by default the session's and the configured one.
-    tools: your functions that the model's code may call, here and with your rights, without asking again; each call has a thread of its
+    tools: your functions that the model's code may call, here and with your permissions, without asking again; each call has a thread of its
     own. Arguments and results are plain data. The model is told their signatures and docstrings.
     temperature, top_p, seed: how the models choose their words, as far as they take these options.
     max_depth (1), max_turns (20): calls at this depth are plain and run no code; how often one call may run code.

@@ -55,7 +55,7 @@ def private(name: str, on: bool = True) -> None:
     Example: private("salaries").
     """
     if not isinstance(name, str):
-        raise TypeError('private() wants the name of a variable as a string, as in private("df")')
+        raise TypeError('private() takes the name of a variable as a string, as in private("df")')
     Host.call("private", {"name": str(name), "on": bool(on)})
 
 

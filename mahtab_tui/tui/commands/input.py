@@ -36,7 +36,7 @@ def toggle_mode(work: Workspace) -> None:
     editor.focus()
 
 
-@command("history-search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history")
+@command("history-search", "ctrl+r", "Search history", "Search the inputs of all sessions", "Input", slash="history")
 def search_history(work: Workspace) -> None:
     from mahtab_tui.tui.screens.history_search import HistorySearch
 
@@ -53,7 +53,7 @@ def search_history(work: Workspace) -> None:
     work.app.push_screen(HistorySearch(work.history), chosen)
 
 
-@command("edit-input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input")
+@command("edit-input", "f4,ctrl+g", "Open in $EDITOR", "Edit the input in your editor; what you save comes back", "Input")
 def edit_input(work: Workspace) -> None:
     # Within the key's own event the screen would not be drawn again.
     work.app.call_later(_edit_input, work)
@@ -86,7 +86,7 @@ def find(work: Workspace) -> None:
     work.panes.find()
 
 
-@command("take-offer", "alt+i", "Take offer", "Put the offered line into the input, such as an installation or another Python", "Input")
+@command("take-offer", "alt+i", "Insert suggestion", "Put the suggested line into the input, such as an installation or another Python", "Input")
 def take_offer(work: Workspace) -> None:
     work.offers.take()
 

@@ -52,7 +52,7 @@ def cycle_approval(work: Workspace) -> None:
 @slash_command(
     "plan",
     "Plan",
-    "Let the model only read and propose a plan, or act again; run has the plan carried out",
+    "Plan mode: the model only reads and proposes steps; /plan run carries them out",
     "Session",
     slash="plan",
     argument="RUN",
@@ -73,7 +73,7 @@ def plan(work: Workspace, argument: str) -> None:
 
 
 @slash_command(
-    "undo", "Undo cells", "Take back what the last cell or answer did to variables, or all from a cell on", "Session", slash="undo", argument="CELL"
+    "undo", "Undo cells", "Undo what the last cell or answer did to variables, or everything from a cell on", "Session", slash="undo", argument="CELL"
 )
 def undo(work: Workspace, cell: str) -> None:
     number = cell_number(cell)
@@ -103,7 +103,7 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
         app.push_screen(UndoScreen(cells, partial(session.undo.preview, first), partial(session.undo.undo, first)))
 
 
-@command("redo", "", "Redo cells", "Take the last undo back, as long as no other cell has run", "Session", slash="redo")
+@command("redo", "", "Redo cells", "Reverse the last undo, if no other cell has run since", "Session", slash="redo")
 def redo(work: Workspace) -> None:
     work.session.kernel_control.redo()
 
@@ -115,7 +115,7 @@ def reset(work: Workspace) -> None:
     confirm(work.app, "Start over with an empty namespace? The transcript stays.", work.session.kernel_control.reset, yes="Reset", no="Keep")
 
 
-@command("kill-kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill")
+@command("kill-kernel", "", "Kill kernel", "Kill an unresponsive kernel, and start a new one", "Session", slash="kill")
 def kill_kernel(work: Workspace) -> None:
     work.stopping.ask_to_kill()
 
@@ -154,7 +154,7 @@ def agents(work: Workspace) -> None:
     work.session.notice(work.session.joined_agents.sentence())
 
 
-@slash_command("pause", "Pause agent", "Hold back an agent's code, or let it continue", "Session", slash="pause", argument="NAME")
+@slash_command("pause", "Pause agent", "Pause an agent, or let it continue", "Session", slash="pause", argument="NAME")
 def pause_agent(work: Workspace, name: str) -> None:
     work.session.notice(work.session.joined_agents.pause(name))
 

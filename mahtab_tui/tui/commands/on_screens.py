@@ -6,16 +6,14 @@ from mahtab_tui.tui.commands.in_panes import NODE_COMMANDS, TRANSCRIPT_COMMANDS,
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 
 INSPECTOR_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("inspect-back", "back", "escape", "Back", "Go back to the object before, and in the end to the session", "Inspector", True),
+    PaneCommand("inspect-back", "back", "escape", "Back", "Go back to the previous object, and finally to the session", "Inspector", True),
     PaneCommand(
         "inspect-view", "step_view(1)", "tab", "View", "Show the next view of the object; a digit shows a view by its number", "Inspector", True
     ),
-    PaneCommand("inspect-again", "look_again", "r", "Look again", "Fetch the object again, to show what it is now", "Inspector", True),
+    PaneCommand("inspect-again", "look_again", "r", "Reload", "Reload the object to show what it is now", "Inspector", True),
     PaneCommand("inspect-copy", "copy_expression", "y", "Copy name", "Copy the expression that leads to the object", "Inspector"),
     PaneCommand("inspect-copy-text", "copy_text", "ctrl+y", "Copy text", "Copy the repr of the object", "Inspector"),
-    PaneCommand(
-        "inspect-export", "export", "ctrl+s", "Export", "Write the object to a new file: .csv, .json, .txt or .pkl, by its ending", "Inspector"
-    ),
+    PaneCommand("inspect-export", "export", "ctrl+s", "Export", "Write the object to a new .csv, .json, .txt or .pkl file", "Inspector"),
     PaneCommand("inspect-close", "leave", "q", "Close", "Close the inspector", "Inspector"),
 )
 
@@ -24,8 +22,8 @@ TABLE_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand("table-column", "open_column", "o", "Column", "Show the column alone", "Inspector: table"),
     PaneCommand("table-sort", "sort", "s", "Sort", "Sort by the column: ascending, descending, not at all", "Inspector: table", True),
     PaneCommand("table-filter", "filter", "slash", "Filter", "Filter by the column: > 5, = berlin, missing, or a text", "Inspector: table", True),
-    PaneCommand("table-all", "all_rows", "x", "All rows", "End sorting and filtering", "Inspector: table"),
-    PaneCommand("table-variable", "make_variable", "v", "Variable", "Assign the rows as they are shown to a variable, by a cell", "Inspector: table"),
+    PaneCommand("table-all", "all_rows", "x", "All rows", "Clear sorting and filters", "Inspector: table"),
+    PaneCommand("table-variable", "make_variable", "v", "Variable", "Assign the rows to a variable as shown, in a cell", "Inspector: table"),
     PaneCommand("table-figures", "figures", "i", "Figures", "Show or hide the figures of each column in the header", "Inspector: table"),
 )
 
@@ -42,16 +40,16 @@ TREE_COMMANDS: tuple[PaneCommand, ...] = (
     PaneCommand(
         "tree-open", "open_row", "enter", "Open", "Look inside the object at the cursor; a property is evaluated first", "Inspector: tree", True
     ),
-    PaneCommand("tree-unfold", "unfold", "right,space", "Expand", "Show what is inside, below it", "Inspector: tree", True),
+    PaneCommand("tree-unfold", "unfold", "right,space", "Expand", "Show what is inside", "Inspector: tree", True),
     PaneCommand("tree-search", "search", "slash", "Search", "Search the names, types and values of what is expanded", "Inspector: tree", True),
-    PaneCommand("tree-next", "find(1)", "n", "Next", "Go to the next line that has it", "Inspector: tree"),
-    PaneCommand("tree-previous", "find(-1)", "N,shift+n", "Previous", "Go to the line before that has it", "Inspector: tree"),
-    PaneCommand("tree-fold", "fold", "left", "Collapse", "Hide what is inside; then go to the object around it", "Inspector: tree", True),
+    PaneCommand("tree-next", "find(1)", "n", "Next", "Go to the next match", "Inspector: tree"),
+    PaneCommand("tree-previous", "find(-1)", "N,shift+n", "Previous", "Go to the previous match", "Inspector: tree"),
+    PaneCommand("tree-fold", "fold", "left", "Collapse", "Collapse it, then go to the object that contains it", "Inspector: tree", True),
 )
 
 ARRAY_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("array-next", "step_slice(1)", "full_stop", "Next slice", "Of an array of many dimensions: the next slice", "Inspector: array"),
-    PaneCommand("array-previous", "step_slice(-1)", "comma", "Slice before", "The slice before", "Inspector: array"),
+    PaneCommand("array-next", "step_slice(1)", "full_stop", "Next slice", "Next slice of an array of many dimensions", "Inspector: array"),
+    PaneCommand("array-previous", "step_slice(-1)", "comma", "Previous slice", "Previous slice of an array of many dimensions", "Inspector: array"),
     PaneCommand("array-dimension", "dimension", "d", "Dimension", "Choose the dimension to step along", "Inspector: array"),
     PaneCommand("array-slice", "enter_slice", "g", "Slice", "Enter a slice, as in 3, :, :", "Inspector: array", True),
 )
@@ -74,14 +72,14 @@ PICTURE_COMMANDS: tuple[PaneCommand, ...] = (
 )
 
 PICTURES_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("picture-next", "step(1)", "right", "Next", "The next picture of the cell", "Output"),
-    PaneCommand("picture-previous", "step(-1)", "left", "Previous", "The picture before", "Output"),
+    PaneCommand("picture-next", "step(1)", "right", "Next", "Next picture of the cell", "Output"),
+    PaneCommand("picture-previous", "step(-1)", "left", "Previous", "Previous picture", "Output"),
 )
 
 FRAMES_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("frame-source", "source", "enter", "Source", "Of an error: go from the frames to the source", "Output", True),
-    PaneCommand("frame-locals", "locals", "v", "Variables", "Of an error: go to the variables of the frame; Escape goes back", "Output", True),
-    PaneCommand("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or bring the cell's code into the input", "Output", True),
+    PaneCommand("frame-source", "source", "enter", "Source", "In an error: go from the frames to the source", "Output", True),
+    PaneCommand("frame-locals", "locals", "v", "Variables", "In an error: go to the variables of the frame; Escape goes back", "Output", True),
+    PaneCommand("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or put the cell's code into the input", "Output", True),
     PaneCommand("frame-output", "whole_output", "o", "Output", "Show all output of the cell", "Output", True),
 )
 

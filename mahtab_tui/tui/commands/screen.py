@@ -11,7 +11,7 @@ def settings(work: Workspace) -> None:
     work.settings.show()
 
 
-@slash_command("theme", "Theme", "Choose a theme; the choice is kept", "Screen", slash="theme", argument="NAME")
+@slash_command("theme", "Theme", "Choose a theme; the choice is saved", "Screen", slash="theme", argument="NAME")
 def choose_theme(work: Workspace, name: str) -> None:
     if name in work.app.available_themes:
         work.app.theme = name

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.session.notebooks import Notebook
 
-NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one of this session."
+NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, and /export FILE.ipynb makes one from this session."
 
 
 @command("skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills")
@@ -39,7 +39,7 @@ def skills(work: Workspace) -> None:
         work.app.push_screen(screen)
 
 
-@slash_command("unload-skill", "Unload skill", "No longer give a loaded skill to the model", "Session", slash="unload", argument="NAME")
+@slash_command("unload-skill", "Unload skill", "Stop giving a loaded skill to the model", "Session", slash="unload", argument="NAME")
 def unload_skill(work: Workspace, name: str) -> None:
     from mahtab_tui.knowledge.library import NoSkill
     from mahtab_tui.tui.screens.dialog import ask
@@ -111,7 +111,7 @@ def compact(work: Workspace, keep: str) -> None:
 @slash_command(
     "export",
     "Export",
-    "Make a notebook, script, Markdown or page of the session, or of the code that made a variable",
+    "Export the session, or the code that made a variable, as a notebook, script, Markdown or page",
     "Session",
     slash="export",
     argument="[VARIABLE] [FILE] [shown] [whole]",
@@ -128,7 +128,7 @@ def export(work: Workspace, typed: str) -> None:
         return
 
     if os.path.lexists(order.path) and not os.path.isdir(order.path):
-        confirm(work.app, f"{order.file} is there already. Replace it?", lambda: exports.export(session, order), yes="Replace", no="Keep")
+        confirm(work.app, f"{order.file} already exists. Replace it?", lambda: exports.export(session, order), yes="Replace", no="Keep")
     else:
         exports.export(session, order)
 

@@ -37,7 +37,7 @@ def change_lines(changes: Sequence[Change], not_restored: Sequence[NotRestored])
     lines = [_line(change) for change in changes[:NAMES]] or [Content("No variable changes.")]
     lines += _count_of_others(len(changes))
     if not_restored:
-        lines += [Content(""), Content.styled("Cannot be taken back:", "$bad")]
+        lines += [Content(""), Content.styled("Cannot be undone:", "$bad")]
         lines += [Content(f"  {one_line(f'{each.name}: {each.reason}' if each.name else each.reason)}") for each in not_restored[:NAMES]]
         lines += _count_of_others(len(not_restored))
     return lines

@@ -42,7 +42,7 @@ class InstructionsScreen(TextDialog):
         model = self._found.told()
         for each in self._found.files:
             for part in each.parts:
-                state = ("told to the model", "$good") if each.trusted else ("held back: not trusted", "$bad")
+                state = ("sent to the model", "$good") if each.trusted else ("held back: not trusted", "$bad")
                 lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
                 lines.append(Content.styled(told(model.get(part.name, part.text)).rstrip("\n") + "\n", "$muted"))
         lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
@@ -63,4 +63,4 @@ class InstructionsScreen(TextDialog):
             self._show()
 
         names = ", ".join(one_line(each.name) for each in held_back)
-        confirm(self.app, f"Tell the model {names} with every question?", trust, yes="Trust", no="Hold back")
+        confirm(self.app, f"Send {names} to the model with every question?", trust, yes="Trust", no="Hold back")

@@ -39,7 +39,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def __init__(self, present: KernelChoice, find: Callable[[], Sequence[KernelChoice]]) -> None:
         """present: the kernel of now. find: returns the others; waits."""
         super().__init__()
-        self.listing = Listing(self, "Kernel", "Enter goes on there · or type ssh://host · Esc cancels")
+        self.listing = Listing(self, "Kernel", "Enter switches · or type ssh://host · Esc cancels")
         self._present = present
         self._find = find
         self._found: Sequence[KernelChoice] = (present,)
@@ -72,7 +72,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
         if row is None:
             return
         if row == self._present:
-            self.listing.say("This kernel runs now.")
+            self.listing.say("This kernel is in use.")
         else:
             self.dismiss(row)
 
@@ -118,9 +118,10 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
         found += [KernelChoice("python", each.path, "an environment of this machine") for each in found_environments(Path(info.cwd), info.executable)]
     waits = [each for each in waiting_kernels() if not each.has_host]
     found += [
-        KernelChoice("session", each.session, f"waits, {f'cell {each.cell} runs' if each.cell else 'idle'}: its session opens") for each in waits
+        KernelChoice("session", each.session, f"in the background, {f'running cell {each.cell}' if each.cell else 'idle'}: opens its session")
+        for each in waits
     ]
-    found += [KernelChoice("session", each.session, f"waits on {each.station.label}: its session opens") for each in waiting_elsewhere()]
+    found += [KernelChoice("session", each.session, f"in the background on {each.station.label}: opens its session") for each in waiting_elsewhere()]
     if find_spec("jupyter_client") is not None:
         found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
     return found + [KernelChoice("address", address, "used before") for address in recent]

@@ -220,7 +220,7 @@ class ChooseTheme(ChooseOne):
     def describe(self, row: str | None) -> Content:
         if row is not None and row != self.app.theme:
             self.app.theme = row
-        return Content("Nothing matches." if row is None else "This is how it looks.")
+        return Content("Nothing matches." if row is None else "A preview of the theme.")
 
     def action_leave(self) -> None:
         self.app.theme = self._present

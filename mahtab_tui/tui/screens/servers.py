@@ -42,7 +42,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._servers = servers
         self._show_messages = show_messages
         self._tools = Static(id="server-tools-text", markup=False)
-        hint = "Enter messages · Ctrl+R starts it again · Tab reads · Esc leaves"
+        hint = "Enter messages · Ctrl+R restarts it · Tab reads · Esc leaves"
         self.listing = Listing(self, "MCP servers", hint, "type to filter servers and tools", beside=VerticalScroll(self._tools, id="server-tools"))
         self._drawn: object = None
         """What the rows were drawn from."""
@@ -88,7 +88,7 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     def _tools_of(self, state: ServerState) -> Content:
         if not state.revision:
-            return Content.styled("Its tools are known once it has started: it starts when a tool is used, or by Ctrl+R.", "$muted")
+            return Content.styled("Its tools are known once it has started: it starts when a tool is used or you press Ctrl+R.", "$muted")
         typed = self.listing.typed.strip()
         wires = self._matching(state, typed) or list(state.tools)
         parts: list[Content] = []

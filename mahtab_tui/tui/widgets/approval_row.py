@@ -45,8 +45,8 @@ _CHIPS = (
 _CODE_ONLY = ("edit", "all", "rules")
 """Answers that make sense for code, but not for other actions."""
 
-_LETS_THROUGH = "lets code run in a locked copy of the kernel, which can read but change nothing; what needs more asks"
-_LETS_THIS_THROUGH = "lets exactly this call with these arguments run without asking, with all that it does"
+_LETS_THROUGH = "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks"
+_LETS_THIS_THROUGH = "runs exactly this call with these arguments without asking, whatever it does"
 _HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
@@ -187,7 +187,7 @@ class ApprovalRow(AskingRow[Approval]):
             if self._unread is not None:
                 parts.append(("press it again to answer without reading the rest", "$bad"))
             elif not self._code.end_seen:
-                parts.append(("PgDn reads on", "$muted"))
+                parts.append(("PgDn shows more", "$muted"))
         if hint := _HINTS.get(self._part):
             parts.append((hint, "$muted"))
         if self._refused:
@@ -197,7 +197,7 @@ class ApprovalRow(AskingRow[Approval]):
         if self._tools:
             parts.append((f"the search may call {clean(self._tools)} without asking again", "$moon"))
         if self._hidden:
-            parts.append((f"holds hidden characters: {' '.join(self._hidden)}", "$bad"))
+            parts.append((f"contains hidden characters: {' '.join(self._hidden)}", "$bad"))
         self._say(parts)
 
     def _part_of(self, record: Approval) -> str:

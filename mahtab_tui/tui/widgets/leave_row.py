@@ -36,9 +36,9 @@ class LeaveRow(Widget):
     def render(self) -> Content:
         lost = ", ".join(self._shown)
         if self._runs:
-            losing = f"A cell runs. This is lost: {lost}." if lost else "A cell runs."
+            losing = f"A cell is running. You would lose {lost}." if lost else "A cell is running."
             keys = f" · {self._key} again leaves it running · ^s stops it and leaves · Esc stays"
         else:
-            losing = f"This is lost: {lost}" if lost else "Nothing is lost any more"
+            losing = f"You would lose {lost}" if lost else "Nothing would be lost now"
             keys = f" · {self._key} again leaves · Esc stays"
         return Content.assemble(("Leave? ", "bold $moon"), losing, (keys, "$muted"))

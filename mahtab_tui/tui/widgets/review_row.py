@@ -106,5 +106,5 @@ def _question(record: Review) -> str:
     cell = f"cell {record.cells[0]} of {one_line(record.party or 'the model')}"
     others = len(record.cells) - 1
     if not others:
-        return f"Keep or undo what {cell} has changed?"
-    return f"Keep or undo what {cell} and {'the cell' if others == 1 else f'{others} cells'} after it have changed?"
+        return f"Keep or undo what {cell} changed?"
+    return f"Keep or undo what {cell} and {'the cell' if others == 1 else f'{others} cells'} after it changed?"

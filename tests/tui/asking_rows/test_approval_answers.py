@@ -176,7 +176,7 @@ async def test_it_says_which_block_it_is(pilot: Pilot[None]) -> None:
 
 async def test_it_says_when_characters_hide_in_code(pilot: Pilot[None]) -> None:
     await ask(pilot, "x = 'a\u200bb\xa0'\n\x0c\n")
-    assert about(pilot) == "holds hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
+    assert about(pilot) == "contains hidden characters: ␌ ⟨U+00A0⟩ ⟨U+200B⟩"
 
 
 async def test_it_says_why_it_asks_although_changes_are_reviewed_and_still_how_to_reach_it(pilot: Pilot[None]) -> None:

@@ -24,7 +24,7 @@ async def test_the_rules_are_shown_before_they_are_written(pilot: Pilot[None]) -
     assert rules.display
     shown = str(rules.render()).splitlines()
     assert shown[0::2] == [f"  {rule}" for rule in RULES]
-    assert "can read but change nothing" in shown[1]
+    assert "can read but not change anything" in shown[1]
     assert "exactly this call with these arguments" in shown[3]
     assert "Enter writes to ~/.mahtab/config.toml, and runs the code" in about(pilot)
     assert app_of(pilot).said == []

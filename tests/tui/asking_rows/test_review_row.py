@@ -56,13 +56,13 @@ async def test_it_shows_what_has_changed_and_what_cannot_be_taken_back(pilot: Pi
     assert rows[:2] == ["~ df  DataFrame 100 × 4 → 98 × 5", "+ total  int 5"]
     assert rows[2].startswith("− [red]x[/]")
     assert "\x1b" not in rows[2]
-    assert rows[3:] == ["", "Cannot be taken back:", "  numbers: the generator has moved on"]
+    assert rows[3:] == ["", "Cannot be undone:", "  numbers: the generator has moved on"]
 
 
 @pytest.mark.parametrize(("others", "words"), [([5], "the cell"), ([5, 6], "2 cells")])
 async def test_it_says_that_others_have_run_since(pilot: Pilot[None], others: list[int], words: str) -> None:
     await ask(pilot, cells=[4, *others])
-    assert text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it have changed?"
+    assert text(pilot, "about") == f"Keep or undo what cell 4 of claude and {words} after it changed?"
 
 
 @pytest.mark.parametrize(("key", "action"), [("y", "keep"), ("a", "all"), ("escape", "stop")])

@@ -54,7 +54,7 @@ def _load():  # type: ignore[no-untyped-def]  # Python 2 reads this, too
             size -= len(data)
         data = b"".join(pieces)
         if hashlib.sha256(data).hexdigest() != digest:
-            sys.stderr.write("What the host sent has arrived damaged.\n")
+            sys.stderr.write("The data from the host arrived damaged.\n")
             return
         new = os.path.join(above, ".new-" + os.urandom(8).hex())
         try:

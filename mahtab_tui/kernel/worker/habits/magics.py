@@ -10,27 +10,27 @@ from ..stdlib import late_import
 from . import HELP, MAGIC
 
 SUMMARIES = {
-    "time": "%time CODE: run it once and say how long it took (%%time: the whole cell)",
-    "timeit": "%timeit CODE: run it many times and say how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
+    "time": "%time CODE: run it once and show how long it took (%%time: the whole cell)",
+    "timeit": "%timeit CODE: run it many times and show how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
     "cd": "%cd FOLDER: change the working directory",
-    "run": "%run FILE.py ARGUMENTS: run a script, and take its names into the namespace (%run FILE.ipynb: a notebook's cells)",
-    "debug": "%debug: look around where the last exception was raised",
+    "run": "%run FILE.py ARGUMENTS: run a script, and keep its names in the namespace (%run FILE.ipynb: a notebook's cells)",
+    "debug": "%debug: inspect the place where the last exception was raised",
     "pip": "%pip install PACKAGE: into the environment of this interpreter",
     "who": "%who: the names of the variables (%whos: with types and summaries; %who_ls: as a list)",
-    "autoreload": "%autoreload 2: load changed modules anew before each cell (0: no longer; without a number: now)",
+    "autoreload": "%autoreload 2: reload changed modules before each cell (0: off; without a number: now)",
     "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
-    "history": "%history: what was entered (-n: with its numbers)",
+    "history": "%history: earlier inputs (-n: numbered)",
     "pwd": "%pwd: the working directory",
-    "ls": "%ls: what the working directory holds",
-    "capture": "%%capture NAME: run the cell without showing what it prints; NAME, if given, is what it printed (NAME.stdout, NAME.stderr)",
-    "bash": "%%bash: the whole cell is a script of the shell (%%sh, too)",
-    "script": "%%script PROGRAM ARGUMENTS: the whole cell is the input of a program (%%perl, %%ruby, %%python: of that one)",
+    "ls": "%ls: list the working directory",
+    "capture": "%%capture NAME: run the cell without showing its output; NAME, if given, gets it (NAME.stdout, NAME.stderr)",
+    "bash": "%%bash: run the cell as a shell script (%%sh, too)",
+    "script": "%%script PROGRAM ARGUMENTS: pass the cell to a program as its input (also %%perl, %%ruby, %%python)",
     "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
-    "prun": "%prun CODE: run it and say in which functions the time went (%%prun: the whole cell; -l ROWS, -s SORT)",
+    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell; -l ROWS, -s SORT)",
     "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
     "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
-    "writefile": "%%writefile FILE: write the cell to a file (-a: to its end)",
-    "lsmagic": "%lsmagic: these lines",
+    "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
+    "lsmagic": "%lsmagic: this list",
 }
 """The listed commands; the others are mentioned in these lines, or not needed."""
 
@@ -79,7 +79,7 @@ def run(command: str, rest: str, caller: Caller) -> Any:
     """Run a magic command and return its value, which is shown. command: without its first percent sign."""
     name = command.lstrip("%")
     if name not in _MODULE_OF or name not in (_WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY):
-        raise UnknownMagicError(f"There is no %{command}. There is:\n" + "\n".join(f"  {summary}" for summary in SUMMARIES.values()))
+        raise UnknownMagicError(f"There is no %{command}. Available:\n" + "\n".join(f"  {summary}" for summary in SUMMARIES.values()))
     work: Callable[[str, Caller], Any] = getattr(late_import(f"{__package__}.{_MODULE_OF[name]}"), name)
     return work(rest, caller)
 

@@ -57,7 +57,7 @@ def _run_notebook(path: str, name: str, caller: Caller) -> None:
             about = notebook.get("metadata", {})
             language = about.get("kernelspec", {}).get("language") or about.get("language_info", {}).get("name") or "python"
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise ValueError(f"{name} is no notebook of the Jupyter format 4") from None
+            raise ValueError(f"{name} is not a notebook in Jupyter's format 4") from None
     if str(language).lower() not in ("python", "ipython"):
         raise ValueError(f"{name} is a notebook for {language}, not for Python")
     for number, source in enumerate(sources, 1):

@@ -21,7 +21,7 @@ def time(source: str, caller: Caller) -> Any:
         return run()
     finally:
         wall, processor = perf_counter() - wall, process_time() - processor
-        print(f"took {duration(wall)} (processor: {duration(processor)})")
+        print(f"took {duration(wall)} (CPU: {duration(processor)})")
 
 
 def timeit(source: str, caller: Caller) -> None:

@@ -26,6 +26,6 @@ class Pace:
     def check(self) -> None:
         """Raise `AbandonedError` if nobody waits, or `LookError` after the time limit."""
         if self._over():
-            raise AbandonedError("Nobody waits for this answer.")
+            raise AbandonedError("No one is waiting for this answer.")
         if time.monotonic() > self._end:
             raise LookError(f"This took longer than {self.seconds:g} s and was stopped.")

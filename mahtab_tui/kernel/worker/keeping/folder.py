@@ -70,7 +70,7 @@ class KeptFolder:
             )
         index: dict[str, Any] = json.loads(text)
         if index["format"] != FORMAT:
-            raise FolderError("The variables were kept by another version of mahtab-tui, whose files this one cannot read.")
+            raise FolderError("The variables were saved by another version of mahtab-tui, whose files this one cannot read.")
         return index
 
     def write_index(self, index: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ..stdlib import late_import
 from .pulse import Pulse
 
-REASON = "it holds a text that was typed hidden"
+REASON = "it contains text that was typed hidden"
 
 _WORD = 4
 """Characters of a text from which on it is found inside others; a shorter one is found as a whole string."""

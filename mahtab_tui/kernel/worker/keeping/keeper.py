@@ -56,7 +56,7 @@ def finish(writer: Checkpoint) -> dict[str, Any]:
         told: dict[str, Any] = writer.ask(None, WRITING)
         return told
     except CheckpointError:
-        return {"error": "the process that writes them was ended"}
+        return {"error": "the process that writes them was killed"}
     finally:
         writer.end()
         writer.wait()

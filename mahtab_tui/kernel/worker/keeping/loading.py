@@ -61,7 +61,7 @@ class Loading:
             if now is MISSING or now is self._at_start.get(name, MISSING):
                 self._namespace[name] = value
             else:
-                self._missing[name] = "a cell has made another one meanwhile"
+                self._missing[name] = "a cell has made a new one since"
             self._left.pop(name, None)
 
 
@@ -94,7 +94,7 @@ def _why(error: BaseException, python: str, packages: dict[str, str]) -> str:
     if isinstance(error, FolderError):
         return str(error)
     if isinstance(error, PythonVersionError):
-        return f"it has code of another version of Python ({python}, and this is {python_version()})"
+        return f"it contains code of Python {python}, and this is {python_version()}"
     if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
         package = error.name.partition(".")[0]
         return f"its package {package} is missing"

@@ -85,7 +85,7 @@ def pickled(variables: dict[str, Any], namespace: dict[str, Any], cloudpickle: A
 
         def reducer_override(self, thing: Any) -> Any:
             if type(thing) is memoryview:  # cloudpickle makes it bytes
-                raise NotWrittenError("a memoryview cannot be kept")
+                raise NotWrittenError("a memoryview cannot be saved")
             found = reduced(thing, namespace)
             if found is not NotImplemented:
                 return found
@@ -151,7 +151,7 @@ def _is_of_a_cell(name: str) -> bool:
 def _refuse(cls: type) -> None:
     kind = guarded(cls)
     if kind is not None and cls is not _CACHED:
-        raise NotWrittenError(f"{kind.what} cannot be kept")
+        raise NotWrittenError(f"{kind.what} cannot be saved")
 
 
 def _versions(classes: list[type]) -> dict[str, str]:

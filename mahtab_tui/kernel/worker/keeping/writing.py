@@ -103,7 +103,7 @@ class Writer:
             if type(name) is not str or name in HIDDEN:
                 continue
             if hides(name, value):
-                missing[name] = "its name says that it is a secret"
+                missing[name] = "its name looks like a secret's"
             else:
                 variables[name] = value
         return variables, missing
@@ -111,7 +111,7 @@ class Writer:
 
 def _too_large(size: int, most: int) -> str:
     told, limit = f"{size / 2**20:,.0f} MB", f"{most // 2**20:,} MB of keep_namespace_mb"
-    return f"{told} > {limit}" if size > most else f"{told}, which is too much beside the others for the {limit}"
+    return f"{told} > {limit}" if size > most else f"{told}, which together with the others is more than the {limit}"
 
 
 class _Attempt:

@@ -79,13 +79,13 @@ class Beside:
             if now == then:
                 continue
             if then is None or now is None or then[0] != now[0]:
-                kept.append((value, "it was closed" if now is not None and not now[0] else "its position cannot be set back"))
+                kept.append((value, "it was closed" if now is not None and not now[0] else "its position cannot be restored"))
             elif then[1] is not None and now[1] is not None:
                 back.append(Back(value, _seek(value, then[1]), _seek(value, now[1])))
             else:
                 kept.append((value, "what was written to a file stays"))
         started = [thread for number, thread in _threads().items() if number not in self._threads]
-        return back, kept, [NotRestored(thread.name, "this thread was started, and still runs") for thread in started]
+        return back, kept, [NotRestored(thread.name, "this thread was started and is still running") for thread in started]
 
 
 def _threads() -> dict[int, Any]:

@@ -128,7 +128,7 @@ class Witness:
         good = [thing for thing, reason in zip(things, reasons) if not reason]
         whole, _ = written(good, write)
         if whole is None:
-            return write([]), [(name, "it could not be carried over together with the others") for name in lost]
+            return write([]), [(name, "it could not be transferred with the others") for name in lost]
         return whole, list(lost.items())
 
     def _labels(self, reached: set[int]) -> list[str]:

@@ -93,7 +93,7 @@ def _cached(value: Any) -> Values:
     return [*_of_library(value, "cache_info")(), *gc.get_referents(value)]
 
 
-MOVED_ON = "it has moved on, and cannot be set back"
+MOVED_ON = "it has advanced and cannot be restored"
 _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     ("builtins", "generator coroutine async_generator", "a generator or coroutine", _generator, MOVED_ON),
     (
@@ -104,20 +104,20 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
         _rest,
         MOVED_ON,
     ),
-    ("_thread", "lock LockType", "a lock", _called("locked"), "it was taken or released"),
-    ("_thread", "RLock", "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was taken or released"),
+    ("_thread", "lock LockType", "a lock", _called("locked"), "it was acquired or released"),
+    ("_thread", "RLock", "a lock", lambda value: [_of_library(value, "__repr__")().partition(" object")[0]], "it was acquired or released"),
     (
         "threading",
         "Thread Timer _MainThread _DummyThread",
         "a thread",
         _called("is_alive"),
-        "a thread that was started or has ended cannot be set back",
+        "a thread that was started or has ended cannot be restored",
     ),
-    ("threading", "Event", "an event of threads", _called("is_set"), "it was set or cleared"),
+    ("threading", "Event", "a threading event", _called("is_set"), "it was set or cleared"),
     (
         "threading _thread multiprocessing queue _queue",
         "",
-        "what threads or processes share",
+        "an object shared by threads or processes",
         _nothing,
         "it is shared with other threads or processes",
     ),
@@ -126,14 +126,14 @@ _ROWS: tuple[tuple[str, str, str, Callable[[Any], Values], str], ...] = (
     ("asyncio _asyncio", "Task Future", "a task", _called("done"), MOVED_ON),
     ("asyncio _asyncio contextvars _contextvars", "", "a part of the event loop", _nothing, "it belongs to the event loop"),
     ("subprocess", "Popen", "a process", _fields("returncode"), "the process has ended"),
-    ("socket _socket ssl _ssl", "", "a connection", _nothing, "a connection cannot be set back"),
+    ("socket _socket ssl _ssl", "", "a connection", _nothing, "a connection cannot be restored"),
     ("sqlite3 _sqlite3", "Connection", "a connection", _fields("total_changes", "in_transaction"), "what was written to the database stays"),
-    ("sqlite3 _sqlite3 duckdb _duckdb", "", "a connection", _nothing, "a connection cannot be set back"),
-    ("mmap", "mmap", "memory of a file", _mapped, "it shares its memory with a file or with other processes"),
+    ("sqlite3 _sqlite3 duckdb _duckdb", "", "a connection", _nothing, "a connection cannot be restored"),
+    ("mmap", "mmap", "memory mapped to a file", _mapped, "it shares its memory with a file or with other processes"),
     ("io _io _pyio tempfile selectors mmap", "", "an open file", _nothing, "what was written to a file stays"),
-    ("functools", "_lru_cache_wrapper", "a cached function", _cached, "what it remembers stays"),
-    ("builtins", "traceback", "a traceback", lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next], "it cannot be set back"),
-    ("builtins", "frame", "a frame", _nothing, "it cannot be set back"),
+    ("functools", "_lru_cache_wrapper", "a cached function", _cached, "its cache stays"),
+    ("builtins", "traceback", "a traceback", lambda value: [value.tb_lineno, value.tb_lasti, value.tb_next], "it cannot be restored"),
+    ("builtins", "frame", "a frame", _nothing, "it cannot be restored"),
 )
 """Modules, names, what, sign and reason of each kind."""
 _GUARDED = [GuardedKind(tuple(modules.split()), tuple(names.split()), what, sign, reason) for modules, names, what, sign, reason in _ROWS]

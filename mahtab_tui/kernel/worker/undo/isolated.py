@@ -43,7 +43,7 @@ def attempts(things: Sequence[Any], write: Write, each: float, together: float, 
     done = 0
     while done < len(things):
         if time.monotonic() > until:
-            yield from ["there was no time to look at it"] * (len(things) - done)
+            yield from ["there was no time to examine it"] * (len(things) - done)
             return
         for result in _run(things[done:], write, each, until, progress):
             done += 1
@@ -64,10 +64,10 @@ def _run(things: Sequence[Any], write: Write, each: float, until: float, progres
                 kind, size = _HEAD.unpack(read_exactly(out, _HEAD.size, until))
                 data = read_exactly(out, size, until)
             except TimeoutError:
-                yield f"writing it did not end within {each:.0f} s"
+                yield f"writing it took longer than {each:.0f} s"
                 return
             except ConnectionResetError:
-                yield "writing it ended the process"
+                yield "writing it crashed the process"
                 return
             yield data if kind == _GOOD else data.decode("utf-8", "replace")
     finally:

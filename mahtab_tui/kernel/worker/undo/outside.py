@@ -57,7 +57,7 @@ def _about_file(reason: str) -> Callable[[tuple[Any, ...]], NotRestored | None]:
 def _connected(args: tuple[Any, ...]) -> NotRestored:
     address = args[1]
     name = ":".join(map(str, address[:2])) if type(address) is tuple else str(address)
-    return NotRestored(name, "what was sent over this connection cannot be taken back")
+    return NotRestored(name, "what was sent over this connection cannot be undone")
 
 
 def _program(args: tuple[Any, ...]) -> NotRestored:
@@ -68,11 +68,11 @@ def _program(args: tuple[Any, ...]) -> NotRestored:
 
 _EVENTS: dict[str, Callable[[tuple[Any, ...]], NotRestored | None]] = {
     "open": _opened,
-    "os.remove": _about_file("this file was removed, and does not come back"),
-    "os.rename": _about_file("this was renamed, and keeps its new name"),
-    "os.mkdir": _about_file("this folder was created, and stays"),
-    "os.rmdir": _about_file("this folder was removed, and does not come back"),
-    "os.truncate": _about_file("this file was truncated, and stays so"),
+    "os.remove": _about_file("this file was removed and is not restored"),
+    "os.rename": _about_file("this was renamed and keeps its new name"),
+    "os.mkdir": _about_file("this folder was created and stays"),
+    "os.rmdir": _about_file("this folder was removed and is not restored"),
+    "os.truncate": _about_file("this file was truncated and stays that way"),
     "socket.connect": _connected,
     "subprocess.Popen": _program,
     "os.system": _program,

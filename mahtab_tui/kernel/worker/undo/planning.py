@@ -41,7 +41,7 @@ def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: K
         [],
         [],
         [],
-        [NotRestored(label_of(name), "it has ended, and does not come back") for name in gone],
+        [NotRestored(label_of(name), "it has ended and does not come back") for name in gone],
         {},
         Graph(kinds),
     )
@@ -92,7 +92,7 @@ def _with_libraries(plan: Plan, later: list[Step]) -> Plan:
             if label in plan.inside:
                 continue
             if value is MISSING and then is not MISSING:
-                stays.append(NotRestored(label, "it has ended, and does not come back"))
+                stays.append(NotRestored(label, "it has ended and does not come back"))
                 continue
             labels.append(label)
             steps.append((partial(library.put, name, value), partial(library.put, name, now)))

@@ -87,7 +87,7 @@ def compared(namespace: dict[str, Any], step: Step, first: Iterable[str], checkp
         carried.changed,
         [NotRestored(*lost) for lost in carried.lost]
         + [NotRestored(name, f"not compared: undo does not know what {kind} stores") for name, kind in carried.unknown]
-        + [NotRestored(name, "there was not enough time to compare it: what was changed in it stays") for name in sorted(unseen)],
+        + [NotRestored(name, "there was not enough time to compare it: changes in it stay") for name in sorted(unseen)],
         carried.variables,
         graph,
     )
@@ -162,7 +162,7 @@ def _pieces(copies: list[Copy]) -> Iterator[tuple[Span, Span]]:
     for copy in copies:
         block = block_of(copy.array)
         if block is None or block.size != copy.block.size:
-            raise ValueError("an array has another size than it had")
+            raise ValueError("an array has a different size now")
         moved = block.address - copy.block.address
         yield from ((span, Span(span.start + moved, span.end + moved)) for span in copy.spans)
 

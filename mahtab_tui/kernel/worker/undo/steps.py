@@ -65,7 +65,7 @@ class UndoHistory:
         self._forget_redo()
         self._steps.append(self._new_step(cell))
         while len(self._steps) > self._most:
-            self._drop_oldest(f"{self._most} cells can be undone (undo_steps)")
+            self._drop_oldest(f"only {self._most} cells can be undone (undo_steps)")
         self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
         self._memory.forget(self._steps[0].serial)
 
@@ -137,7 +137,7 @@ class UndoHistory:
             self._drop_for_memory()
 
     def _drop_for_memory(self) -> None:
-        self._drop_oldest(f"{self._bytes // 2**20} MB may be kept for undo (undo_memory)")
+        self._drop_oldest(f"{self._bytes // 2**20} MB may be used for undo (undo_memory)")
         for checkpoint in self._ended:
             checkpoint.wait()
         self._ended = []

@@ -178,7 +178,7 @@ def _tensor(tensor: Any) -> Values:
 
 def _put_tensor(tensor: Any, values: Values) -> Apply:
     if len(values) == 2:
-        raise ValueError("tensors that are not in the kernel's own memory cannot be set back")
+        raise ValueError("tensors outside the kernel's own memory cannot be restored")
     torch = sys.modules["torch"]
     (shape, stride, offset), _, address, size, requires_grad, grad = marshal.loads(values[0]), *values[1:]
     dtype = getattr(torch, values[1].partition(".")[2])

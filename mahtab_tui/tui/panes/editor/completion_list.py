@@ -104,9 +104,9 @@ class CompletionList(Widget):
         return line.stylize("bold on $person 30%") if place == self._chosen else line
 
     def _foot(self) -> Content:
-        keys = "Tab or Enter takes it" if self.asked_for else "Tab takes it"
+        keys = "Tab or Enter accepts" if self.asked_for else "Tab accepts"
         more = f" · {len(self.items) + self._more:,} in all" if self._more or len(self.items) > ROWS else ""
-        return Content.assemble((f" {keys}{more}", "$muted"), (" · as it was: the kernel is busy" if self._stale else "", "$warning"))
+        return Content.assemble((f" {keys}{more}", "$muted"), (" · may be outdated: the kernel is busy" if self._stale else "", "$warning"))
 
     def on_click(self, event: Click) -> None:
         event.stop()

@@ -22,9 +22,9 @@ FADE_STEPS = 5
 PRIVATE = "⊘"
 """Stands before the name of a private variable."""
 
-_EMPTY = "Variables show here as they are made: type, size, and who made or changed them."
+_EMPTY = "Variables appear here as they are made: type, size, and who made or changed them."
 _OPENS = " Enter looks inside."
-_NO_CHANGES = "Shows what a cell of the model adds, changes and deletes."
+_NO_CHANGES = "Shows what the model's last cell added, changed and deleted."
 
 _LOOKED_AT = 200
 """Number of rows from which the column widths are computed."""
@@ -133,7 +133,7 @@ class NamespaceRows:
             return "No name contains this. Esc ends the filter."
         if names.changes:
             by = names.difference.by
-            return f"{by} has changed no variable." if by else _NO_CHANGES
+            return f"{by} changed no variables." if by else _NO_CHANGES
         if names.hidden:
             return f"Only modules, functions or names with _{' contain this' if names.filter else ''}. Ctrl+T shows them."
         return _EMPTY + _OPENS * self._opens

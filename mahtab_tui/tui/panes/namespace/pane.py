@@ -193,7 +193,7 @@ class NamespacePane(RowsView, can_focus=True):
         """Look inside; of a variable that is not kept, bring the cells that made it into the editor."""
         if (row := self._marked) is not None and row.away and row.name not in self._rows:
             if row.absent and self._port is not None:
-                self._port.rebuild(row.name, f"{row.label} is not kept: {row.summary}.")
+                self._port.rebuild(row.name, f"{row.label} was not restored: {row.summary}.")
         elif (row := self._chosen) is not None and self._port is not None:
             self._port.look_inside(row.name)
 

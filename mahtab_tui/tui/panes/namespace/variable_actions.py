@@ -23,7 +23,7 @@ def rename(app: App[Any], port: NamespacePort, name: str, taken: Callable[[str],
             return
         known_as = unicodedata.normalize("NFKC", new)
         if not _is_name(new):
-            problem = f"{new} cannot be the name of a variable."
+            problem = f"{new} is not a valid variable name."
         elif taken(known_as):
             problem = f"There is already a variable {new}; nothing was renamed."
         else:

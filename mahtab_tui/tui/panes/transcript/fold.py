@@ -289,7 +289,7 @@ class Transcript:
 
     def _agent(self, record: records.Agent) -> None:
         if record.state == "max-turns":
-            self.append(Note(level="warning", text=f"{(record.party or 'model').capitalize()} has used all its turns for this question."))
+            self.append(Note(level="warning", text=f"{(record.party or 'model').capitalize()} has used up its turns for this question."))
         elif record.state == "stopped" and record.turn not in self._answers.marked:
             self.append(Note(level="quiet", text="stopped"))
 

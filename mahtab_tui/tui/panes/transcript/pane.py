@@ -102,7 +102,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if (entry := self.marker.marked) is not None and (place := place_of(entry)) is not None:
             self._port.run_up_to(place)
         else:
-            self._refuse("This entry is no cell of a notebook.")
+            self._refuse("This entry is not a notebook cell.")
 
     def action_run_all(self) -> None:
         self._port.run_up_to(None)

@@ -284,7 +284,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if (cell := self.viewport.transcript.cell(number)) is not None:
             self.mark_and_show(cell)
         else:
-            self.app.notify(f"Cell {number} is not in the transcript any more.", markup=False, timeout=3)
+            self.app.notify(f"Cell {number} is no longer in the transcript.", markup=False, timeout=3)
 
     # Searching: the methods of `Findable`
 

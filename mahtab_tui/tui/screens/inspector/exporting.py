@@ -71,7 +71,7 @@ def suggested(opened: InspectedObject) -> str:
 def export_code(opened: InspectedObject, file: str) -> str:
     """Write the cell. Raises `ValueError` with a sentence if the file's ending is unknown, or does not fit the object."""
     if not opened.expression:
-        raise ValueError("No expression leads to this object: assign it to a variable in a cell, and export that.")
+        raise ValueError("No expression refers to this object: assign it to a variable in a cell, and export that.")
     ending = next((ending for ending in ENDINGS if file.endswith(ending)), "")
     if not ending:
         raise ValueError(f"The file must end in one of {', '.join(ENDINGS)}.")

@@ -180,7 +180,7 @@ class InspectorScreen(Dialog[None]):
     def action_copy_expression(self) -> None:
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.app.notify("No short expression leads to this object.", markup=False, timeout=3)
+            self.app.notify("No expression refers to this object.", markup=False, timeout=3)
             return
         copy(self.app, opened.expression)
 
@@ -207,7 +207,7 @@ class InspectorScreen(Dialog[None]):
     def _ask_for_file(self, excerpt: Excerpt) -> None:
         assert self._level.opened is not None
         name = suggested(replace(excerpt.opened, expression=self._level.opened.expression))
-        self.viewer.ask(f"file, by its ending: {', '.join(ENDINGS)}", name, lambda file: self._export(excerpt, file.strip()))
+        self.viewer.ask(f"file; its extension sets the format: {', '.join(ENDINGS)}", name, lambda file: self._export(excerpt, file.strip()))
 
     def _export(self, excerpt: Excerpt, file: str) -> None:
         if not file:
@@ -229,7 +229,7 @@ class InspectorScreen(Dialog[None]):
         """Search the text by a cell of the user's, so that the search appears in the transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.viewer.fail("No expression leads to this text: assign it to a variable in a cell, and ask about that.")
+            self.viewer.fail("No expression refers to this text: assign it to a variable in a cell, and ask about that.")
             return
         self._run(f"rlm({message.question!r}, {opened.expression})")
         self.dismiss(None)

@@ -149,7 +149,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def _take(self, answer: TableAnswer) -> None:
         if not self._table.take(answer):
-            self._failed("The table has other columns now; r reloads it.")
+            self._failed("The table's columns have changed; r reloads it.")
             return
         self._row = max(0, min(self._row, self._table.rows - 1))
         self._show_column()
@@ -300,7 +300,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def action_make_variable(self) -> None:
         if not self.excerpt.opened.expression:
-            self.fail("No expression leads to this table: assign it to a variable in a cell.")
+            self.fail("No expression refers to this table: assign it to a variable in a cell.")
         else:
             self.ask("the variable's name", f"{base_name(self.subject.opened)}_view", self._make_variable)
 
@@ -309,7 +309,7 @@ class TableView(View, ScrollView, can_focus=True):
         if name.isidentifier() and not iskeyword(name):
             self.post_message(self.CellRequested(f"{name} = {self.excerpt.opened.expression}", f"A cell makes {name}."))
         else:
-            self.fail(f"{name or 'Nothing'} cannot be the name of a variable.")
+            self.fail(f"{name or 'Nothing'} is not a valid variable name.")
 
     def action_figures(self) -> None:
         self._show_figures = not self._show_figures

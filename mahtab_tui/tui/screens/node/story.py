@@ -114,9 +114,7 @@ class Story:
             code.update(turn.code.strip("\n"))
             yield from (code[number] for number in range(len(code)))
         if turn.cut:
-            yield from paragraph(
-                [("What it said after its code was dropped: it had not seen the output.", palette.muted)], self._width, palette.model
-            )
+            yield from paragraph([("Text after its code was dropped: it had not seen the output.", palette.muted)], self._width, palette.model)
         yield from self._printed(turn)
         yield Row()
 

@@ -24,7 +24,7 @@ class StoryPane(RowsView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "next_link(1)", "Next place or call", show=False),
-        Binding("shift+tab", "next_link(-1)", "Place or call before", show=False),
+        Binding("shift+tab", "next_link(-1)", "Previous place or call", show=False),
     ]
 
     @dataclass

@@ -96,8 +96,8 @@ class TextPane(Vertical):
         Binding("slash", "search", "Search", key_display="/"),
         Binding("n", "next(False)", "Next", show=False),
         Binding("N,shift+n", "next(True)", "Previous", show=False),
-        Binding("right_square_bracket", "place(1)", "Next place that was found", show=False),
-        Binding("left_square_bracket", "place(-1)", "Place found before", show=False),
+        Binding("right_square_bracket", "place(1)", "Next match", show=False),
+        Binding("left_square_bracket", "place(-1)", "Previous match", show=False),
     ]
 
     def __init__(self, window: TextWindow, spans: Sequence[TextSpan], coverage: Coverage, *, id: str | None = None) -> None:
@@ -110,7 +110,7 @@ class TextPane(Vertical):
 
     def compose(self) -> ComposeResult:
         if not self._spans:
-            yield Static("Code made this call's text: it is no part of the searched text.", classes="quiet-words", markup=False)
+            yield Static("Code made this call's text: it is not part of the searched text.", classes="quiet-words", markup=False)
         elif not self._window.held:
             yield Static("The text is no longer kept.", classes="quiet-words", markup=False)
         else:

@@ -278,7 +278,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         if hit.session.id == self._present:
             self.listing.say("You are in this session.")
         elif holder is not None and not self._may_leave:
-            self.listing.say(f"It is open: {holder.sentence_part()}. Leave it there first, or copy it with F5.")
+            self.listing.say(f"It is open: {holder.sentence_part()}. Close it there first, or copy it with F5.")
         else:
             self._go_to(hit.session.id)
 
@@ -300,14 +300,14 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             return
 
         question = f'Delete the session "{one_line(hit.session.heading)[:LONGEST_TITLE]}" and its variables for good?'
-        confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "It is deleted."), yes="Delete", no="Keep")
+        confirm(self.app, question, lambda: self._do(partial(remove_session, hit.session), "Deleted."), yes="Delete", no="Keep")
 
     def action_stop_kernel(self) -> None:
         """End the session's kernel, which runs without a screen."""
         if (hit := self._chosen(self.action_stop_kernel)) is None:
             return
         if self._answer is None or hit.session.id not in self._answer.waiting:
-            self.listing.say("No kernel of this session runs without a screen.")
+            self.listing.say("This session has no kernel in the background.")
             return
         work = partial(stop_waiting_kernel, hit.session.id)
         confirm(self.app, "Stop the kernel of this session, with the cell that it runs?", lambda: self._do(work, ""), yes="Stop", no="Keep")

@@ -54,8 +54,8 @@ class SettingWriter:
             sources = await asyncio.to_thread(self._settings.reloaded)
             at_once = self._change(table, getattr(sources, table))
         except (SettingsError, ModelError) as error:
-            raise SettingsError(f"{self._key} is no longer in the file, but this session keeps its value. {error}") from None
-        return f"{self._key} is no longer in the file. {_when(at_once)}"
+            raise SettingsError(f"Removed {self._key} from the file, but this session keeps its value. {error}") from None
+        return f"Removed {self._key} from the file. {_when(at_once)}"
 
     def _checked(self, text: str) -> Any:
         new = written(self._key, text)
