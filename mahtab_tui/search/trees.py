@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, SearchRecord, Usage
+from mahtab_tui.search.node import FINISHED
 from mahtab_tui.search.tree import Tree
 
 KEPT = 50
 """Trees that are kept; of more, the oldest finished ones are dropped."""
+
+
+class SearchProgress(NamedTuple):
+    """How far the running searches are, all together."""
+
+    begun: float
+    """When the first of them began, in seconds since the epoch."""
+    calls: int
+    """Model calls so far."""
+    finished: int
+    """Parts of their texts that have an answer."""
+    parts: int
+    """0 as long as no text was divided."""
 
 
 class Trees:
@@ -33,6 +48,17 @@ class Trees:
     def structure(self) -> int:
         """Grows when a node of any tree starts, ends or asks for consent."""
         return self._gone + sum(tree.structure for tree in self._trees.values())
+
+    @property
+    def progress(self) -> SearchProgress | None:
+        """How far the running searches are; None if none runs."""
+        running = [tree for tree in self._trees.values() if tree.roots and not tree.finished]
+        if not running:
+            return None
+        batches = [batch for tree in running for root in tree.roots for batch in root.batches.values()]
+        finished = sum(batch.count(state) for batch in batches for state in FINISHED)
+        begun = min(tree.roots[0].begun for tree in running)
+        return SearchProgress(begun, sum(tree.used.calls for tree in running), finished, sum(batch.of for batch in batches))
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Fold records; returns whether any belongs to a search."""

@@ -27,7 +27,10 @@ _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 """Modules that read compressed files."""
 _OF_PANDAS = {".parquet": "read_parquet", ".feather": "read_feather", ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel"}
-_READABLE = _SEPARATED | {".json", ".geojson", ".jsonl", ".ndjson", ".txt", ".log", ".md", ".xml", ".html"}
+_TEXTS = frozenset({".txt", ".log", ".md", ".xml", ".html"})
+LONG_TEXT = 20_000
+"""Bytes from which a text is too long to read."""
+_READABLE = _SEPARATED | _TEXTS | {".json", ".geojson", ".jsonl", ".ndjson"}
 """Endings of files that are read even if they are compressed."""
 _TAKEN = frozenset({"csv", "json", "gzip", "bz2", "lzma", "pd", "Path", "In", "Out"})
 """Names that the loading cells import, or that the session defines."""
@@ -50,6 +53,15 @@ class DataFile(NamedTuple):
     encoding: str
     separator: str
     """Between the values of a line, if the file is a text table."""
+
+    @property
+    def is_table(self) -> bool:
+        return _suffix(self.path) in _SEPARATED or _suffix(self.path) in _OF_PANDAS
+
+    @property
+    def is_long_text(self) -> bool:
+        """Whether its variable is a text that is too long to read."""
+        return self.text and _suffix(self.path) in _TEXTS and self.size > LONG_TEXT
 
 
 class LoadingCell(NamedTuple):

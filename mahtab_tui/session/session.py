@@ -108,7 +108,7 @@ class Session:
         self._closed = False
         self._face = face
         self._name = name
-        self._files = files
+        self.files = files
         self._notebook_file = notebook
         self._by_program = by_program
         self._first_model = chosen_model(settings)
@@ -140,7 +140,7 @@ class Session:
     def _build(self) -> Parts:
         from mahtab_tui.session.parts import Parts
 
-        given = (self._face, self._name, self._first_model.result(), self.past, self._files, self._notebook_file, self.everything)
+        given = (self._face, self._name, self._first_model.result(), self.past, self.files, self._notebook_file, self.everything)
         return Parts(self.settings, self.ground.get(), self.ready, self._listeners, *given, by_program=self._by_program, no_trace=self.no_trace)
 
     log: _Part[logging.Logger] = _Part()

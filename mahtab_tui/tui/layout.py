@@ -11,10 +11,16 @@ NARROW = 100
 """Columns below which the side panes are a drawer over the transcript."""
 
 SHORT = 30
-"""Lines below which the editor has one line at first."""
+"""Lines below which the editor has no blank lines around its text."""
+
+LOW = 16
+"""Lines below which the editor has one line at first, and its hint only one."""
 
 TINY = 8
 """Lines below which the editor shows no hint."""
+
+NAMESPACE = 55
+"""Percent of the side's height that the namespace takes from the first search on, unless the user has moved the splitter."""
 
 STEP = 4
 """Percent by which a key moves a splitter."""
@@ -38,14 +44,13 @@ class PaneLayout(BaseModel):
 
     side: int | None = Field(default=None, ge=15, le=70)
     """Width of the side panes; None if the user has not moved the splitter."""
-    namespace: int = Field(default=55, ge=15, le=85)
-    """Height of the namespace within the side."""
+    namespace_height: int | None = Field(default=None, ge=15, le=85)
+    """Height of the namespace within the side; None if the user has not moved the splitter."""
     show_side: bool = True
     show_namespace: bool = True
     show_recursion: bool = True
-    """Takes effect with the first search; before it the pane has no room."""
     drawer: bool = False
-    """Whether the drawer is open, on a narrow screen."""
+    """Whether the drawer is open, on a narrow screen. It is closed at each start."""
 
     def side_columns(self, width: int) -> int:
         """The columns of the side panes on a screen of this width."""
@@ -53,12 +58,12 @@ class PaneLayout(BaseModel):
             return width * self.side // 100
         return min(max(width * SIDE // 100, width - MAIN), width * WIDEST // 100)
 
-    def resized(self, how: Resize, width: int) -> PaneLayout:
-        """Change a size by one step, on a screen of this width."""
+    def resized(self, how: Resize, width: int, namespace: int) -> PaneLayout:
+        """Change a size by one step, on a screen of this width. namespace: its height in percent."""
         step = STEP if how in ("wider", "taller") else -STEP
         if how in ("wider", "narrower"):
             return self.with_side((math.ceil(100 * self.side_columns(width) / max(1, width)) if self.side is None else self.side) + step)
-        return self.with_namespace(self.namespace + step)
+        return self.with_namespace((namespace if self.namespace_height is None else self.namespace_height) + step)
 
     def with_side(self, percent: int) -> PaneLayout:
         """Set the width of the side, within its bounds."""
@@ -66,33 +71,33 @@ class PaneLayout(BaseModel):
 
     def with_namespace(self, percent: int) -> PaneLayout:
         """Set the height of the namespace, within its bounds."""
-        return self.model_copy(update={"namespace": max(15, min(85, percent))})
+        return self.model_copy(update={"namespace_height": max(15, min(85, percent))})
 
-    def toggled_side(self, width: int, searched: bool) -> PaneLayout:
+    def toggled_side(self, width: int) -> PaneLayout:
         """Hide or show the side, which is a drawer on a narrow screen."""
         side = _side_of(width)
-        if self.side_seen(width, searched):
+        if self.shows_side(width):
             return self.model_copy(update={side: False})
-        everything = {} if self._holds_something(searched) else {"show_namespace": True, "show_recursion": True}
+        everything = {} if self._holds_something else {"show_namespace": True, "show_recursion": True}
         return self.model_copy(update={side: True, **everything})
 
-    def toggled(self, pane: Literal["namespace", "recursion"], width: int, searched: bool) -> PaneLayout:
+    def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
         """Hide or show one of the side panes; showing one also shows the side."""
-        shown = self.show_namespace if pane == "namespace" else self.recursion_seen(searched)
-        if shown and self.side_seen(width, searched):
+        shown = self.show_namespace if pane == "namespace" else self.show_recursion
+        if shown and self.shows_side(width):
             return self.model_copy(update={f"show_{pane}": False})
         return self.model_copy(update={f"show_{pane}": True, _side_of(width): True})
 
-    def recursion_seen(self, searched: bool) -> bool:
-        """Whether the recursion pane has a place in the side. searched: whether there was a search, or the user asked for the pane."""
-        return self.show_recursion and searched
+    def with_drawer_closed(self) -> PaneLayout:
+        return self.model_copy(update={"drawer": False}) if self.drawer else self
 
-    def side_seen(self, width: int, searched: bool) -> bool:
+    def shows_side(self, width: int) -> bool:
         """Whether the side is on the screen."""
-        return (self.drawer if width < NARROW else self.show_side) and self._holds_something(searched)
+        return (self.drawer if width < NARROW else self.show_side) and self._holds_something
 
-    def _holds_something(self, searched: bool) -> bool:
-        return self.show_namespace or self.recursion_seen(searched)
+    @property
+    def _holds_something(self) -> bool:
+        return self.show_namespace or self.show_recursion
 
 
 def _side_of(width: int) -> Literal["drawer", "show_side"]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.environments import PythonEnvironment
     from mahtab_tui.session import Session
     from mahtab_tui.session.inbox import Mode
+    from mahtab_tui.session.loading import DataFile
     from mahtab_tui.tui.panes.screen import Panes
     from mahtab_tui.tui.terminal_app import TerminalApp
 
@@ -88,6 +89,26 @@ def welcome_of(version: str, python: str, environments: Sequence[PythonEnvironme
     return runs, None
 
 
+def greeting_of(files: Sequence[DataFile]) -> list[tuple[str, ...]]:
+    """Return the lines of the greeting that name what can be done, with the files that become variables."""
+    table = next((file.name for file in files if file.is_table), "")
+    text = next((file.name for file in files if file.is_long_text), "")
+    lines: list[tuple[str, ...]] = [("◐", "One Python namespace, shared by you and a language model.")]
+    if table:
+        lines += [
+            ("`", "begins a question: ", f"` what stands out in {table}?"),
+            ("Look", "", "Ctrl+O N", ", then ", "Enter", f" on {table}: every row, to sort and to filter."),
+        ]
+    else:
+        lines.append(("`", "Type Python; press backtick and ask the model instead."))
+    if text:
+        lines.append(("Search", "", f'rlm("what failed, and why?", {text})', " reads all of it, part by part."))
+    lines.append(("F1", "shows all keys."))
+    if not files:
+        lines.append(("Data", "", "mahtab-tui data.csv", ", ", "mahtab-tui FOLDER", ". Here: ", "%cd FOLDER"))
+    return lines
+
+
 class Offers:
     """Shows the greeting of the first screen, and the newest offer. Environments are searched on threads, because folders may be slow."""
 
@@ -145,12 +166,7 @@ class Offers:
 
     def _show_greeting(self, runs: str = "", offer: Offer | None = None) -> None:
         self._offer = offer or self._offer
-        lines = [
-            ("◐", "One Python namespace, shared by you and a language model."),
-            ("`", "Type Python; press backtick and ask the model instead."),
-            ("F1", "shows all keys."),
-            ("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"),
-        ]
+        lines = greeting_of(self._session.files)
         if self._session.model == "demo":
             lines.append(("Model", "demo: offline, canned rules. Type /model to connect a real one."))
         if runs:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from .completion.explaining import signature_of
-from .inspection.children import base_of, field_names, stored
+from .inspection.children import base_of, field_names
 from .inspection.texts import base_of as text_base_of
 from .limits import within
 from .secret_names import looks_secret
-from .short_values import SAMPLE, SCALARS, SEQUENCES, kinds_of, literal, short_key, short_value
-from .statics import BOUND, MISSING, attributes, class_dict, is_class, is_module, module_of, mro_of, name_of, named, own_dict, unwrapped
+from .short_values import SAMPLE, SCALARS, SEQUENCES, kinds_of, literal, short_key, short_value, stored_fields
+from .statics import BOUND, MISSING, attributes, class_dict, is_class, is_module, module_of, name_of, own_dict, unwrapped
 from .summary import counted, kind_of, one_line, summary, type_name
 from .table_description import describe_table
 
@@ -209,7 +209,7 @@ def _names_line(word: str, names: Sequence[str]) -> list[str]:
 
 def _instance_lines(name: str, value: Any) -> list[str]:
     """Describe an object by its public attributes as they are stored, and its methods if its class is the user's own."""
-    stored = list(_stored(value))
+    stored = list(stored_fields(value))
     module = module_of(type(value))
     where = "" if module in ("__main__", "builtins", "") else f"{one_line(module)}."
     return [
@@ -218,15 +218,3 @@ def _instance_lines(name: str, value: Any) -> list[str]:
         *_names_line("more attributes", [label for label, _ in stored[_ITEMS:]]),
         *_names_line("methods", _methods(value) if module == "__main__" else []),
     ]
-
-
-def _stored(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the public attributes of an object, from its ``__dict__`` and ``__slots__``."""
-    names = dict.fromkeys(named(own_dict(value)))
-    for base in mro_of(type(value)):
-        slots = named(class_dict(base)) if "__slots__" in class_dict(base) else {}
-        names.update(dict.fromkeys(label for label, item in slots.items() if type(item) is types.MemberDescriptorType))
-    for label in names:
-        found = MISSING if label.startswith("_") else stored(value, label)
-        if found is not MISSING:
-            yield label, found

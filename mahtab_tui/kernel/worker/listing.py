@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .secret_names import summary_of
+from .stdlib import late_import
 from .summary import kind_of, type_name
 
 HIDDEN = frozenset("__name__ __builtins__ __doc__ __file__ __loader__ __package__ __spec__ __cached__ __annotations__ __warningregistry__ _".split())
@@ -12,5 +13,8 @@ HIDDEN = frozenset("__name__ __builtins__ __doc__ __file__ __loader__ __package_
 
 
 def described(name: str, value: object) -> dict[str, Any]:
-    """A name as the host lists it."""
-    return {"name": name, "type": type_name(value), "summary": summary_of(name, value), "kind": kind_of(value)}
+    """Describe a variable as the host lists it."""
+    kind, summary = kind_of(value), summary_of(name, value)
+    if not summary and kind == "data":
+        summary = late_import(f"{__package__}.short_values").fields(value)
+    return {"name": name, "type": type_name(value), "summary": summary, "kind": kind}

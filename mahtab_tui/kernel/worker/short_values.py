@@ -6,14 +6,15 @@ No code of the user's classes runs: containers are known by their exact class.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from .inspection.children import key_label
+from .inspection.children import key_label, stored
 from .secret_names import UNTOLD, hides, looks_secret
-from .statics import Classes
-from .summary import kind_of, summary, type_name
+from .statics import MISSING, Classes, class_dict, mro_of, named, own_dict
+from .summary import kind_of, one_line, summary, type_name
 
 SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
@@ -24,6 +25,8 @@ _ITEMS = 8
 """Items of a container that are shown."""
 _TEXT, _KEY = 60, 40
 """Characters of a text, and of a key."""
+_FIELDS, _FIELD = 6, 24
+"""Fields of an object that are shown in a line, and characters of each."""
 
 
 def short_value(value: Any, name: Any = "") -> str:
@@ -38,6 +41,27 @@ def short_value(value: Any, name: Any = "") -> str:
     if cls in SEQUENCES:
         return _short_sequence(value)
     return (cls in SCALARS and summary(value)) or about(value)
+
+
+def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the public attributes of an object, from its ``__dict__`` and ``__slots__``."""
+    names = dict.fromkeys(named(own_dict(value)))
+    for base in mro_of(type(value)):
+        slots = named(class_dict(base)) if "__slots__" in class_dict(base) else {}
+        names.update(dict.fromkeys(label for label, item in slots.items() if type(item) is types.MemberDescriptorType))
+    for label in names:
+        found = MISSING if label.startswith("_") else stored(value, label)
+        if found is not MISSING:
+            yield label, found
+
+
+def fields(value: Any) -> str:
+    """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none."""
+    found = list(islice(stored_fields(value), _FIELDS + 1))
+    words = [one_line(f"{label}={short_value(item, label)}", _FIELD) for label, item in found]
+    if len(found) > _FIELDS:
+        words[_FIELDS:] = ["…"]
+    return one_line(f"({', '.join(words)})") if words else ""
 
 
 def literal(text: str, width: int) -> str:

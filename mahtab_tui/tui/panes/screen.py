@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.session import Session
@@ -20,11 +21,11 @@ from mahtab_tui.store.history import History
 from mahtab_tui.system.exporting import sent_to_langsmith
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.drain import Fold
-from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
+from mahtab_tui.tui.layout import LOW, NAMESPACE, NARROW, SHORT, TINY, PaneLayout
 from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.transcript.greeting import Greeting
+from mahtab_tui.tui.panes.transcript.greeting import Greeting, GreetingLines
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -39,14 +40,22 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
     from mahtab_tui.tui.port import PanePort
 
-_OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
-
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 """The letters of the panes in jump mode, in screen order."""
 ASKING_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 """The rows that ask the user, in the order in which they must be answered."""
 WAITING = "w"
 """The letter in jump mode of the row that waits for the user."""
+
+EXAMPLE = Content.assemble(
+    ("RECURSION\n\n", "$muted"),
+    ("rlm(", "$foreground"),
+    ('"question"', "$good"),
+    (", text)", "$foreground"),
+    (" searches a long text; each call shows here", "$muted"),
+)
+"""Stands in the place of the search tree until the first search."""
+EXAMPLE_LINES = 5
 
 
 class Panes(Screen[None]):
@@ -63,13 +72,12 @@ class Panes(Screen[None]):
         self._choices = choices
         self._slash = slash
         self._port = port
-        self._greeting: tuple[tuple[str, str], ...] = ()
+        self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
         """Made when it is first needed, behind the first picture at the latest; until then a greeting stands in its place."""
         self._search_tree: SearchTreePane | None = None
-        """Created with the first search, or when the user first shows it."""
-        self._search_tree_wanted = False
-        """Whether the user has shown the search tree before the first search."""
+        """Made with the first search; until then an example stands in its place."""
+        choices.layout = choices.layout.with_drawer_closed()
 
     def parts(self) -> ComposeResult:
         """Yield the widgets; the application composes them, so that they exist before it starts."""
@@ -93,6 +101,7 @@ class Panes(Screen[None]):
             with Vertical(id="side"):
                 yield NamespacePane(self._port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
+                yield Static(EXAMPLE, id="search-example")
         yield KeyLine()
 
     async def mount_asking_rows(self) -> list[Fold]:
@@ -129,6 +138,7 @@ class Panes(Screen[None]):
             from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 
             pane = self._transcript = TranscriptPane(self._port, id="transcript")
+            pane.viewport.loads = 0 if self._session.past else len(self._session.files)
             pane.greeting = self._greeting
             greeting = self.query_one(Greeting)
             pane.room = greeting.room
@@ -138,8 +148,8 @@ class Panes(Screen[None]):
             self.watch(pane, "height_of_all", self._fit_heights, init=False)
         return self._transcript
 
-    def greet(self, lines: tuple[tuple[str, str], ...]) -> None:
-        """Show marks and sentences as long as the transcript is empty."""
+    def greet(self, lines: GreetingLines) -> None:
+        """Show the greeting until the first cell or question."""
         self._greeting = lines
         if self._transcript is None:
             self.query_one(Greeting).lines = lines
@@ -152,14 +162,15 @@ class Panes(Screen[None]):
 
     @property
     def search_tree(self) -> SearchTreePane:
-        """The search tree, created when it is first needed."""
+        """The search tree, made when it is first needed."""
         if self._search_tree is None:
             from mahtab_tui.tui.panes.search_tree import SearchTreePane
 
             tree = self._search_tree = SearchTreePane(self._session.searches, id="recursion")
-            tree.display = False
-            self.query_one("#side").mount(tree, FindRow(tree, id="recursion-find"))
-            self.watch(tree, "searched", lambda: self.apply_layout(), init=False)
+            with self.app.batch_update():
+                self.query_one("#side").mount(tree, FindRow(tree, id="recursion-find"))
+                self.query_one("#search-example").remove()
+                self.apply_layout()
         return self._search_tree
 
     @property
@@ -188,11 +199,14 @@ class Panes(Screen[None]):
         return [self.query_one(HeaderBar).fold, self.transcript.fold, self.namespace.fold, self.fold_searches]
 
     def fold_searches(self, records: Sequence[Record]) -> None:
-        if self._search_tree is None and any(record.tag in _OF_SEARCHES for record in records):
+        if self._search_tree is not None or any(record.tag == tags.RLM_CALL for record in records):
             self.search_tree.fold(records)
-            self.apply_layout()
-        elif self._search_tree is not None:
-            self._search_tree.fold(records)
+            self._show_search_line()
+
+    def _show_search_line(self) -> None:
+        """Show in the transcript how far searches are, while the search tree is hidden."""
+        if (tree := self._search_tree) is not None:
+            self.transcript.search_progress = None if _displayed(tree) else tree.trees.progress
 
     def resume(self, past: Sequence[Record]) -> None:
         """Show the conversation, searches and costs of a resumed session, but not its namespace, nor what waited in it."""
@@ -202,8 +216,12 @@ class Panes(Screen[None]):
         self.transcript.fold(past)
         self.fold_searches(past)
         if self._search_tree is not None:
-            self.call_after_refresh(self._search_tree.end)
+            self.call_after_refresh(self._end_searches, self._search_tree)
         header.fold([record for record in past if record.tag in (tags.USAGE, tags.SKILL)])
+
+    def _end_searches(self, tree: SearchTreePane) -> None:
+        tree.end()
+        self._show_search_line()
 
     def begin(self) -> None:
         """Start following the panes' states. Called once they are mounted."""
@@ -230,11 +248,6 @@ class Panes(Screen[None]):
         self.apply_layout()
 
     @property
-    def _searched(self) -> bool:
-        """Whether the search tree may be shown."""
-        return self._search_tree_wanted or (self._search_tree is not None and self._search_tree.searched)
-
-    @property
     def _stands(self) -> bool:
         """Whether the panes exist: not before mounting, nor while the application closes."""
         return bool(self.query("#side"))
@@ -244,30 +257,36 @@ class Panes(Screen[None]):
 
     def apply_layout(self, size: Size | None = None) -> None:
         """Apply the layout for a size, by default the screen's."""
-        layout, (width, height) = self.pane_layout, self.app.size if size is None else size
+        width, height = self.app.size if size is None else size
         if not self._stands:
             return
-        narrow, searched = width < NARROW, self._searched
-        seen, recursion = layout.side_seen(width, searched), layout.recursion_seen(searched)
-        sized = {"-narrow": narrow, "-short": height < SHORT, "-tiny": height < TINY}
+        narrow = width < NARROW
+        if not narrow:
+            self._choices.layout = self.pane_layout.with_drawer_closed()
+        sized = {"-narrow": narrow, "-short": height < SHORT, "-low": height < LOW, "-tiny": height < TINY}
         if any(self.has_class(name) is not holds for name, holds in sized.items()):
             for name, holds in sized.items():
                 self.set_class(holds, name, update=False)
             self.update_node_styles()
-        side = self.query_one("#side")
-        side.display = seen
-        self.query_one("#side-splitter").display = seen and not narrow
-        side.styles.width = layout.side_columns(width) if not narrow else "80%"
-        both = layout.show_namespace and recursion
-        namespace = self.query_one("#namespace")
-        namespace.display = layout.show_namespace
-        namespace.styles.height = f"{layout.namespace}%" if both else "1fr"
-        if recursion or self._search_tree is not None:
-            self.search_tree.display = recursion
-        self.query_one("#namespace-splitter").display = both
+        self._lay_out_side(self.pane_layout, width, height)
+        self._show_search_line()
         # At once, before Textual moves the focus of a hidden widget to the next one.
         if self.focused is not None and not _displayed(self.focused):
             self.editor.focus()
+
+    def _lay_out_side(self, layout: PaneLayout, width: int, height: int) -> None:
+        """Share the side between the namespace and the search tree, or the example in its place."""
+        narrow, side = width < NARROW, self.query_one("#side")
+        side.display = layout.shows_side(width)
+        self.query_one("#side-splitter").display = side.display and not narrow
+        side.styles.width = layout.side_columns(width) if not narrow else "80%"
+        namespace, tree = self.query_one("#namespace"), self._search_tree or self.query_one("#search-example")
+        namespace.display, tree.display = layout.show_namespace, layout.show_recursion
+        both = layout.show_namespace and layout.show_recursion
+        self.query_one("#namespace-splitter").display = both
+        percent = layout.namespace_height or (NAMESPACE if self._search_tree is not None else None)
+        namespace.styles.height = f"{percent}%" if both and percent else "1fr"
+        tree.styles.height = "1fr" if percent or not both else min(EXAMPLE_LINES, height // 4)
 
     def _fit_heights(self) -> None:
         """While code waits, put its answers right below it; leave room for the editor below an open drawer."""
@@ -296,16 +315,14 @@ class Panes(Screen[None]):
 
     def resize(self, direction: Direction) -> None:
         """Move a splitter by a step."""
-        self.pane_layout = self.pane_layout.resized(direction, self.size.width)
+        namespace = round(100 * self.namespace.region.height / max(1, self.query_one("#side").region.height))
+        self.pane_layout = self.pane_layout.resized(direction, self.size.width, namespace)
 
     def toggle_side(self) -> None:
-        self.pane_layout = self.pane_layout.toggled_side(self.size.width, self._searched)
+        self.pane_layout = self.pane_layout.toggled_side(self.size.width)
 
     def toggle(self, pane: Literal["namespace", "recursion"]) -> None:
-        layout = self.pane_layout.toggled(pane, self.size.width, self._searched)
-        if pane == "recursion":
-            self._search_tree_wanted = layout.show_recursion
-        self.pane_layout = layout
+        self.pane_layout = self.pane_layout.toggled(pane, self.size.width)
 
     def toggle_changes(self) -> None:
         """Show in the namespace what the last cell changed, or everything. Show the pane if it is hidden."""
@@ -358,8 +375,8 @@ class Panes(Screen[None]):
         from mahtab_tui.tui.jumper import JumpTarget
 
         panes: dict[str, Widget] = {"t": self.transcript, **self._panes}
-        if self._searched:
-            panes["r"] = self.search_tree
+        if self._search_tree is not None:
+            panes["r"] = self._search_tree
         seen = self._seen()
         targets = [JumpTarget(letter, pane, letter not in seen) for letter, pane in panes.items()]
         return targets if self.asking_row is None else [*targets, JumpTarget(WAITING, self.asking_row)]

@@ -21,14 +21,19 @@ NAMES = 200
 _STYLES = {"+": "$good", "~": "$moon", "?": "$muted", "−": "$bad"}
 
 
+def _joined(type: str, summary: str, kind: str | None) -> str:
+    """Join type and summary: ``int 3``, or ``Order(id=7)`` for the fields of an object."""
+    return f"{type}{summary}" if kind == "data" and summary.startswith("(") else f"{type} {summary}".strip()
+
+
 def described(change: Change) -> str:
     """Describe a change by old and new type and summary: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
     kind, old_kind = plain(change.type or ""), plain(change.was_type or "")
     now, was = (with_separators(plain(text or "")) for text in (change.summary, change.was))
-    after = f"{kind} {now}".strip()
+    after = _joined(kind, now, change.kind)
     if not old_kind:
         return after
-    before = f"{old_kind} {was if len(was) <= WAS else was[: WAS - 1] + '…'}".strip()
+    before = _joined(old_kind, was if len(was) <= WAS else was[: WAS - 1] + "…", change.kind)
     return f"{before} → {now if old_kind == kind else after}"
 
 

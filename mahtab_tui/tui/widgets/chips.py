@@ -79,8 +79,8 @@ class Chips(Widget, can_focus=True):
         self.post_message(self.FocusMoved())
 
     def render(self) -> Content:
-        gap = " " * _GAP
-        return Content(gap).join(Content.styled(text, chip.style) for chip, text in self._texts())
+        texts, gap = self._texts()
+        return Content(" " * gap).join(Content.styled(text, chip.style) for chip, text in texts)
 
     def on_key(self, event: Key) -> None:
         early = self._is_early(event, self._keys_from)
@@ -109,16 +109,24 @@ class Chips(Widget, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         place = event.x
-        for chip, text in self._texts():
+        texts, gap = self._texts()
+        for chip, text in texts:
             if 0 <= place < len(text) and not self._is_early(event, self._clicks_from):
                 self._choose(chip.answer)
-            place -= len(text) + _GAP
+            place -= len(text) + gap
 
     def _choose(self, answer: str, letter: Key | None = None) -> None:
         """Give an answer, and ignore further keys until re-armed: a second fast key must not answer the next question unseen."""
         self.appear()
         self.post_message(self.Chosen(answer, letter))
 
-    def _texts(self) -> list[tuple[Chip, str]]:
-        fits = sum(len(chip.text) + _GAP for chip in self._chips) - _GAP <= self.size.width
-        return [(chip, chip.text if fits else chip.short) for chip in self._chips]
+    def _texts(self) -> tuple[list[tuple[Chip, str]], int]:
+        """Return the answers with the longest texts that fit, and the cells between two of them."""
+        for texts, gap in (
+            ([chip.text for chip in self._chips], _GAP),
+            ([chip.short for chip in self._chips], _GAP),
+            ([chip.short.strip() for chip in self._chips], 1),
+        ):
+            if sum(map(len, texts)) + gap * (len(texts) - 1) <= self.size.width:
+                break
+        return list(zip(self._chips, texts, strict=True)), gap

@@ -20,6 +20,7 @@ from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import Chip
 from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.widgets.waiting_code import OTHERS
 
 Action = Literal["keep", "undo", "all", "stop"]
 
@@ -27,10 +28,11 @@ _HINT = "say why, or nothing · Enter undoes · Esc back"
 
 
 class _Changes(VerticalScroll, can_focus=False):
-    """Shows the changes; scrolls if they need more than a third of the screen."""
+    """Shows the changes; scrolls if they need more than a third of the screen, or hide their answers."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return min(super().get_content_height(container, viewport, width), viewport.height // 3)
+        most = max(1, min(viewport.height // 3, viewport.height - OTHERS))
+        return min(super().get_content_height(container, viewport, width), most)
 
 
 class ReviewRow(AskingRow[Review]):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.rows.newest import NewestOnly
 
 _KEYS: dict[Mode, str] = {
-    "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
-    "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
+    "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
+    "ask": "Ask · Enter sends · ` back to Python · Ctrl+J new line · /help",
 }
 _CHANGING = "Enter runs it as this cell of the notebook · Escape cancels"
 _REPLACING = "Enter replaces your earlier input · Escape cancels · later entries leave the conversation"

@@ -57,7 +57,7 @@ class Columns(NamedTuple):
         room -= time + 1 if time else 0
         by = max([2, *(cell_len(row.by) for row in seen)])
         name = min(max([4, *(marks + cell_len(row.shown_name) for row in seen)]), _NAME + marks, max(8, room - _LEAST))
-        value = min(max([5, *(cell_len(row.summary) for row in seen)]), _VALUE)
+        value = min(max([5, *(cell_len(row.value) for row in seen)]), _VALUE)
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
         if room - name - by - kind < value:
             kind, room = 0, room + 1
@@ -105,7 +105,7 @@ class NamespaceRows:
                 fitted(marks + name.shown_name, columns.name) + " ",
                 palette.muted if name.away else BOLD + signs.get(name.sign, Style.null()),
             ),
-            (fitted(name.summary, columns.value) + " ", palette.muted if name.away else Style.null()),
+            (fitted(name.value, columns.value) + " ", palette.muted if name.away else Style.null()),
             *([(fitted(name.type, columns.type) + " ", palette.muted)] if columns.type else []),
             *self._author(name),
             *([(f" {name.clock}", palette.muted)] if columns.time else []),

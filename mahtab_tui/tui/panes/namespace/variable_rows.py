@@ -53,6 +53,11 @@ class VariableRow(NamedTuple):
         return one_line(self.name)
 
     @property
+    def value(self) -> str:
+        """The summary; the fields of an object after its type, as in ``Order(id=7)``."""
+        return f"{self.type}{self.summary}" if self.kind == "data" and self.summary.startswith("(") else self.summary
+
+    @property
     def by(self) -> str:
         """A mark of who created or last changed it, and in which cell; with a ``?`` if a later cell may have changed it."""
         if not self.cell:

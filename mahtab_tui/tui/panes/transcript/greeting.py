@@ -1,8 +1,6 @@
-"""The greeting of an empty transcript, which stands in its place until the transcript itself is loaded."""
+"""The greeting at the beginning of a session, and the widget that shows it until the transcript is loaded."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 from textual.reactive import var
@@ -15,6 +13,8 @@ from mahtab_tui.tui.rows.strips import EDGE, RIGHT, strip_of, title_strip
 
 TITLE = "TRANSCRIPT"
 TITLE_HEIGHT = 1
+GreetingLines = tuple[tuple[str, ...], ...]
+"""In each line a mark, words, and between the words examples: ``("F1", "shows all keys, ", "Ctrl+P", " finds one.")``."""
 MOST_COLUMNS = 120
 """Maximum columns of text: longer lines are hard to read."""
 
@@ -24,13 +24,13 @@ def columns_of(width: int) -> int:
     return max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
 
 
-def greeting_rows(lines: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:
-    """Draw the greeting of an empty transcript: a mark and a sentence each, the first one bright."""
-    column = max((cell_len(mark) for mark, _ in lines), default=0) + 1
+def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Row]:
+    """Draw the greeting: its first line and the examples are bright."""
+    column = max((cell_len(mark) for mark, *_ in lines), default=0) + 1
     rows = [Row()]
-    for mark, sentence in lines:
-        spans = [(set_cell_size(mark, column), palette.moon), (sentence, palette.muted if rows[1:] else palette.text)]
-        rows += paragraph(spans, width, None, indent=" " * column)
+    for mark, *parts in lines:
+        spans = [(part, palette.muted if number % 2 == 0 and rows[1:] else palette.text) for number, part in enumerate(parts)]
+        rows += paragraph([(set_cell_size(mark, column), palette.moon), *spans], width, None, indent=" " * column)
     return rows
 
 
@@ -38,7 +38,7 @@ class GreetingRows:
     """A `RowSource` with the greeting."""
 
     def __init__(self) -> None:
-        self.lines: Sequence[tuple[str, str]] = ()
+        self.lines: GreetingLines = ()
         self._rows: list[Row] = []
 
     def lay_out(self, width: int, palette: Palette) -> None:
@@ -54,8 +54,7 @@ class GreetingRows:
 class Greeting(RowsView, can_focus=False):
     """Looks like the transcript it stands for."""
 
-    lines: var[tuple[tuple[str, str], ...]] = var(())
-    """Marks and sentences."""
+    lines: var[GreetingLines] = var(())
 
     def __init__(self, *, id: str | None = None) -> None:
         self._greeting = GreetingRows()
@@ -80,5 +79,5 @@ class Greeting(RowsView, can_focus=False):
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
-        row = y - TITLE_HEIGHT + max(0, len(self._greeting) - self.page)  # of a long one the end, as of every transcript
+        row = y - TITLE_HEIGHT
         return strip_of(self._greeting[row] if row < len(self._greeting) else Row(), None, width, base, None, base)

@@ -14,10 +14,11 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.search.trees import SearchProgress
 from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
-from mahtab_tui.tui.panes.transcript.greeting import TITLE, TITLE_HEIGHT
+from mahtab_tui.tui.panes.transcript.greeting import TITLE, TITLE_HEIGHT, GreetingLines
 from mahtab_tui.tui.panes.transcript.marker import Marker
 from mahtab_tui.tui.panes.transcript.search import TranscriptSearch
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
@@ -43,8 +44,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     """Total rows, including the title; the screen watches it for its layout."""
     room: var[tuple[int, int]] = var((0, 0))
     """Columns and lines for a cell's output; (0, 0) before the first layout."""
-    greeting: var[tuple[tuple[str, str], ...]] = var(())
-    """Marks and sentences of an empty transcript."""
+    greeting: var[GreetingLines] = var(())
+    search_progress: var[SearchProgress | None] = var(None)
+    """The searches that run, while no other pane shows them."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         """watched: see `Viewport`."""
@@ -72,6 +74,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     def watch_greeting(self) -> None:
         self.viewport.greeting = self.greeting
         self._place()
+
+    def watch_search_progress(self) -> None:
+        self.viewport.search_progress = self.search_progress
+        self._place()
+        self._tick_if_needed()
 
     def clear(self) -> None:
         """Empty the transcript. The conversation, the namespace and running cells stay."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
-from mahtab_tui.tui.panes.transcript.greeting import TITLE_HEIGHT, columns_of, greeting_rows
-from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows
+from mahtab_tui.tui.panes.transcript.greeting import TITLE_HEIGHT, GreetingLines, columns_of, greeting_rows
+from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, search_rows
 from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
 from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import LIMIT, Row
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.trees import SearchProgress
 
 PINNED_SHARE = 3
 """Pinned entries have at most this part of the height: a third."""
@@ -30,16 +34,21 @@ class Viewport:
     def __init__(self, *, watched: bool = False) -> None:
         """watched: the session runs in another program; there is no input, and cells that started earlier may still run."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
-        self.greeting: tuple[tuple[str, str], ...] = ()
+        self.greeting: GreetingLines = ()
+        """Stands above the entries until the user, a model or an agent begins."""
+        self.loads = 0
+        """How many cells load files at the start of the session."""
+        self.search_progress: SearchProgress | None = None
+        """The searches that run, while no other pane shows them."""
         self.window: Window | None = None
         """None before the first layout."""
         self.top = RowPosition(0, 0)
         """The first row below the title and the pinned entries."""
         self.following = True
         self.pinned: list[PinnedRow] = []
+        """The rows of the greeting and of the pinned entries."""
         self.height = 0
         """Lines of the pane."""
-        self._watched = watched
         self._read: Entry | None = None
         """The entry in which the user has scrolled: it is followed to its end."""
         self._unseen_from = 0
@@ -82,7 +91,7 @@ class Viewport:
 
     @property
     def head(self) -> int:
-        """Rows that do not scroll: the title and the pinned entries."""
+        """Rows that do not scroll: the title, the greeting and the pinned entries."""
         return TITLE_HEIGHT + len(self.pinned)
 
     @property
@@ -100,7 +109,7 @@ class Viewport:
         window = self.window
         assert window is not None
         pinned = [(entry, window.rows(self.transcript.positions[entry])) for entry in self.transcript.pinned if not entry.hidden]
-        self.pinned = pinned_rows(pinned, self.height // PINNED_SHARE, window.width, window.palette)
+        self.pinned = self._greeting_rows(window) + pinned_rows(pinned, self.height // PINNED_SHARE, window.width, window.palette)
         if not self.following:
             window.measure_down(self.top, self.page)
             return
@@ -109,6 +118,20 @@ class Viewport:
         if (beginning := self._beginning(window)) is not None:
             self.top = min(self.top, beginning)
             window.measure_down(self.top, self.page)
+
+    def _greeting_rows(self, window: Window) -> list[PinnedRow]:
+        """Return the rows of the greeting; notices and loaded files below it have at most half of the height."""
+        if not self.greeting or not all(map(self._precedes_the_first_cell, self.transcript.entries)):
+            return []
+        rows, room = greeting_rows(self.greeting, window.width, window.palette), self.height - TITLE_HEIGHT
+        if self.transcript.entries:
+            room = max(room // 2, room - window.total)
+            rows[room - 1 :] = [Row()]
+        return [PinnedRow(row, None) for row in rows[:room]]
+
+    def _precedes_the_first_cell(self, entry: Entry) -> bool:
+        loads = isinstance(entry, Cell) and entry.person and entry.number is not None and entry.number <= self.loads
+        return isinstance(entry, Note) or loads
 
     def _beginning(self, window: Window) -> RowPosition | None:
         """Return the start of a notebook or of a long text at the end, such as help, until the user has scrolled in it.
@@ -166,9 +189,9 @@ class Viewport:
         """Return the rows after the last entry."""
         assert self.window is not None
         palette = self.window.palette
-        if self.transcript.activity is not None:
-            return activity_rows(self.transcript.activity, palette)
-        return [] if self.transcript.entries or self._watched else greeting_rows(self.greeting, self.window.width, palette)
+        search = [] if self.search_progress is None else search_rows(self.search_progress, self.window.width, palette)
+        activity = self.transcript.activity
+        return search if activity is None else search + activity_rows(activity, palette)
 
     def entries(self) -> list[Entry]:
         """Return the visible entries, in order."""
@@ -202,14 +225,14 @@ class Viewport:
     @property
     def goes_on(self) -> bool:
         """Whether anything runs whose time is shown."""
-        return self.transcript.activity is not None or bool(self.transcript.running)
+        return self.transcript.activity is not None or self.search_progress is not None or bool(self.transcript.running)
 
     def rows_of_time(self) -> list[int]:
         """Return the rows that show a running time."""
         if (window := self.window) is None:
             return []
         rows = [window.row_of(RowPosition(self.transcript.positions[cell], int(cell.gap))) for cell in self.transcript.running.values()]
-        return rows if self.transcript.activity is None else [*rows, window.total + 1]
+        return [*rows, *range(window.total, window.total + len(self._tail()))]
 
     def shows(self, code: str) -> bool:
         """Return whether all of the waiting code is visible."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.activity import Activity
@@ -11,6 +12,9 @@ from mahtab_tui.tui.panes.transcript.entries import AttachmentChip, Note, Questi
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, hard_rows, paragraph
 from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.trees import SearchProgress
 
 WAITS = "◈"
 LONGEST = 2_000
@@ -81,3 +85,14 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
         (f"{activity.doing} · {int(elapsed)} s", palette.muted),
     ]
     return [Row(), Row(spans, palette.model)]
+
+
+def search_rows(search: SearchProgress, width: int, palette: Palette) -> list[Row]:
+    """Draw the line below a cell that searches, such as `⠹ 13 calls · 9 s · 12 of 12 parts · F3 shows them`."""
+    elapsed = max(0.0, time.time() - search.begun)
+    words = [f"{search.calls:,} call{'s' * (search.calls != 1)}", f"{int(elapsed)} s"]
+    if search.parts:
+        words.append(f"{search.finished:,} of {search.parts:,} parts")
+    frame = FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
+    spans = [(f"{frame} ", palette.moon), (" · ".join([*words, "F3 shows them"]), palette.muted)]
+    return [Row(), *paragraph(spans, width, palette.hairline, indent="  ")]
