@@ -271,11 +271,6 @@ class Cells:
             self._face.leave()
         return result
 
-    def first_of_answer(self, cell: int) -> int:
-        """Return the first cell of the answer that a cell belongs to; the cell itself if it belongs to none."""
-        turn = self.turns.get(cell)
-        return cell if turn is None else min(each for each, of in self.turns.items() if of == turn)
-
     def provenance_before(self, cell: int) -> Provenance:
         """Who had made what before a cell ran."""
         return self._provenance_before.get(cell, self.provenance)
