@@ -228,8 +228,6 @@ class Cells:
         self._running.append(whose)
         self._parties[cell] = self._writers[cell] = (whose, party)
         used = self._used[cell] = self._private.uses(code)
-        if used:
-            self._private.used.add(cell)
         try:
             self._keeping.before("" if nested else code)  # around a nested one, another cell runs
             result = run()
