@@ -88,7 +88,7 @@ def call_model(
         with host.spending.afford(model_name(llm) or llm._llm_type, worst):
             answer = read_answer(llm, messages, host.cancelled, on_token, on_pause, options, on_thought)
             if answer.usage is not None:
-                host.usage(answer.usage.changed(source=source, turn=turn, cut=answer.cut))
+                host.usage(answer.usage.changed(source=source, turn=turn))
             if source == "agent" and (answer.text or answer.calls):
                 tell_window(host, llm, messages, answer.usage, options)
     except OverBudget as refusal:

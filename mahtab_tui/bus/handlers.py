@@ -2,6 +2,6 @@
 
 from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.bus.storing import SessionTakenOver, Store, StoreError, StoreHandler
+from mahtab_tui.bus.storing import Store, StoreError, StoreHandler
 
-__all__ = ["DisplayHandler", "PromptHandler", "SessionTakenOver", "Store", "StoreError", "StoreHandler"]
+__all__ = ["DisplayHandler", "PromptHandler", "Store", "StoreError", "StoreHandler"]

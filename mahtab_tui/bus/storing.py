@@ -27,10 +27,6 @@ class StoreError(Exception):
     """The store failed; the message is a sentence for the user."""
 
 
-class SessionTakenOver(StoreError):
-    """Another program writes the session now; this one has stopped."""
-
-
 class Store(Protocol):
     """Keeps the records of a session. Any thread may call it."""
 
@@ -74,8 +70,6 @@ class StoreHandler(logging.Handler):
         self._failing = False
         self._leaves_out = False
         """Whether a record could not be stored at all."""
-        self._over = False
-        """Another program has taken the session over."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
         self._delay = INTERVAL
@@ -85,8 +79,6 @@ class StoreHandler(logging.Handler):
         if not value.in_store and not isinstance(value, StoredStream):
             return
         with self._guard:
-            if self._over:
-                return
             if isinstance(value, StoredStream):
                 if isinstance(value, AssistantChatStream) and value.fresh:
                     self._partials.pop(key_of(value), None)
@@ -145,10 +137,6 @@ class StoreHandler(logging.Handler):
                 self._kept.discard(key)
             if partials:
                 self._write_partials()
-        except SessionTakenOver:
-            self._over = True
-            self._queue.clear()
-            self._partials.clear()
         except StoreError as error:
             self._fail(error)
         else:

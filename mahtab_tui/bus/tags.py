@@ -53,6 +53,3 @@ PICTURES = frozenset(("image/png", "image/jpeg"))
 
 OUTPUTS = frozenset((USER_REPL_OUT, ASSISTANT_REPL_OUT))
 """Tags of the whole output of a cell."""
-
-STREAMS = frozenset((USER_REPL_OUT_STREAM, ASSISTANT_REPL_OUT_STREAM, ASSISTANT_CHAT_STREAM, ASSISTANT_THOUGHT_STREAM, RLM_CHAT_STREAM))
-"""Tags of pieces that a whole record completes."""

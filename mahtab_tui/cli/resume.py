@@ -40,8 +40,6 @@ def resume(session: str | None, project: Path | None, *, variables: bool) -> tup
     choice = _choice(row, holder, can_watch=running is not None)
     if choice == "f":
         return forked_store(row, variables=variables)
-    if choice == "t":
-        return resumed_store(row, by_force=True, variables=variables)
     if choice == "w" and running is not None:
         from mahtab_tui.tui.open import watch_session
 
@@ -102,11 +100,11 @@ def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
     if can_watch:
         say("  w  watch it: see what happens there, without changing anything")
     say("  f  fork it: continue with a copy, as a new session")
-    say("  t  take it over: the other terminal is notified and stops saving")
-    letters = "wft" if can_watch else "ft"
+    say("To continue it here, close it there first.")
+    letters = "w or f" if can_watch else "f"
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
     while True:
-        typer.echo(f"Choose {', '.join(letters[:-1])} or {letters[-1]} and press Enter; Enter alone quits: ", nl=False)
+        typer.echo(f"Choose {letters} and press Enter; Enter alone quits: ", nl=False)
         typed = sys.stdin.readline().strip().lower()
-        if not typed or typed in letters:
+        if typed in ("", *letters.split(" or ")):
             return typed

@@ -162,38 +162,6 @@ def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TIT
     say(f"The session {row.id} is now called: {title_of(title)}")
 
 
-@sessions_app.command("export")
-def export_file(
-    session: SessionId,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file; its name may end in .jsonl.gz")],
-    force: Force = False,
-) -> None:
-    """Write all of a session but its variables into one file, for import. Exit codes: 0 written, 1 not written."""
-    from mahtab_tui.store.resume import database, find_session
-    from mahtab_tui.store.session_file import write_session
-
-    need_folder()
-    with _file(output, "written"), _stored():
-        say(write_session(database(), find_session(session, None), output, over=force))
-
-
-@sessions_app.command("import")
-def import_file(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by sessions export")]) -> None:
-    """Make a saved session of a file, in this folder; nothing of it runs. Exit codes: 0 imported, 1 not imported."""
-    from mahtab_tui.store.importing import import_session
-    from mahtab_tui.store.resume import database
-    from mahtab_tui.store.session_file import BadSessionFile
-
-    need_folder()
-    with _file(file, "read"), _stored(), fail_on(BadSessionFile, code=1):
-        made = import_session(database(), file, str(Path.cwd()))
-    unknown = f" Left out: {made.unknown:,} that only a newer version of mahtab-tui knows." if made.unknown else ""
-    say(
-        f"Imported {made.records:,} record{'s' * (made.records != 1)} as the session {made.session}{f': {made.title}' if made.title else ''}.{unknown}"
-    )
-    say(f"mahtab-tui --resume {made.session} opens it; none of its variables came with it.")
-
-
 @sessions_app.command("stop")
 def stop_kernel(session: SessionId) -> None:
     """End the kernel that waits for a session; the variables that were saved stay. Exit codes: 0 ended, 1 not ended."""

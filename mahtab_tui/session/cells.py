@@ -228,8 +228,6 @@ class Cells:
         self._running.append(whose)
         self._parties[cell] = self._writers[cell] = (whose, party)
         used = self._used[cell] = self._private.uses(code)
-        if used:
-            self._private.used.add(cell)
         try:
             self._keeping.before("" if nested else code)  # around a nested one, another cell runs
             result = run()
@@ -270,11 +268,6 @@ class Cells:
             self._leaves.clear()
             self._face.leave()
         return result
-
-    def first_of_answer(self, cell: int) -> int:
-        """Return the first cell of the answer that a cell belongs to; the cell itself if it belongs to none."""
-        turn = self.turns.get(cell)
-        return cell if turn is None else min(each for each, of in self.turns.items() if of == turn)
 
     def provenance_before(self, cell: int) -> Provenance:
         """Who had made what before a cell ran."""

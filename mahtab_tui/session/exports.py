@@ -97,13 +97,10 @@ def export_session(
     Raises `StoreError`, `NothingToExport`, `OSError`; `FileExistsError` if the file is there and not `over`.
     """
     from mahtab_tui.store.resume import database
-    from mahtab_tui.store.session_file import write_session
     from mahtab_tui.store.sqlite import ALL, load_records
 
-    if path.suffix.lower() == ".gz":
-        return write_session(database(), row, path, over=over)
     if path.suffix.lower() not in ENDINGS:
-        raise NothingToExport(f"The file's extension sets its format: {', '.join(ENDINGS)}, or .jsonl.gz for all of it.")
+        raise NothingToExport(f"The file's extension sets its format: {', '.join(ENDINGS)}.")
     page = load_records(database(), row.id, limit=ALL)
     conversation = Conversation((record for _, record in page.records), asides=True)
     private = PrivateTexts()

@@ -191,12 +191,6 @@ class Keeping:
             self._pending, self._carried, self._missing = {}, [], {}
         self.changed()
 
-    def stop(self) -> None:
-        """Another program writes the session from now on."""
-        with self._lock:
-            self._on, self._ends = False, True
-            self._lock.notify_all()
-
     def made(self, names: Iterable[str]) -> None:
         """A cell has made or changed names: they are no longer missing."""
         with self._lock:

@@ -34,10 +34,6 @@ class KernelControl:
         self._undo = undo
         self._private = private
 
-    def stay(self) -> None:
-        """Go to no other place from now on: a kernel there would wait for the same session as the one that another program has taken."""
-        self._make = None
-
     def kill(self) -> None:
         """Kill the kernel and start a new one."""
         self._on_thread("The kernel could not be killed", self._kernel.kill)

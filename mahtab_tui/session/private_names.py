@@ -27,8 +27,6 @@ class PrivateNames(logging.Handler):
         self._kernel = kernel
         self._secrets = secrets
         self._left_out = left_out
-        self.used: set[int] = set()
-        """The cells that have used a private variable, also those whose output the user has allowed to be told."""
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects, when they were last looked for."""
         self._codes = {record.cell: record.text for record in past if isinstance(record, ReplIn) and record.cell is not None}

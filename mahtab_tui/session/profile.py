@@ -46,10 +46,6 @@ class Profile:
 
         return rules_of(self._settings.approval_rules)
 
-    def rename(self, name: str) -> None:
-        self.name = name
-        self.tell()
-
     def set_model(self, model: str) -> None:
         """Change the model. model: a full name."""
         self.model, self.party = model, model_label(model)

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.turns import TurnHost
     from mahtab_tui.session.undo import Undo
 
-_TAKEN_OVER = "Another terminal has taken over this session: nothing here is saved any more. To take it back, quit and restart with --continue."
-
 Stopped = Literal["model", "cell"]
 T = TypeVar("T")
 
@@ -205,13 +203,6 @@ class Session:
         self._closed = True
         if self.ground.made or self.built:
             self._parts.close(keep_kernel=keep_kernel, hurry=hurry, leave=leave)
-
-    def taken_over(self) -> None:
-        """Tell the user that another program writes the session now, and this one is not saved."""
-        self.keeping.stop()
-        self.kernel_control.stay()
-        self.profile.rename(f"{self.name} (taken over)")
-        self.notice(_TAKEN_OVER, "warning")
 
     # Input
 

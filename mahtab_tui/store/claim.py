@@ -1,7 +1,7 @@
 """Lock files that decide which program may write a session.
 
-The lock is the system's (`flock`), so it ends with the program, however that ends. To take a session over, a new file replaces the locked one:
-the former holder notices before it writes again, even if it was stopped meanwhile.
+The lock is the system's (`flock`), so it ends with the program, however that ends. If the file is deleted and another program locks a new one,
+the first program notices that before it writes again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HeldElsewhere(Exception):
 
 
 class Claim:
-    """The right to write a session, until it is released or taken over."""
+    """The right to write a session, until it is released or lost."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class Claim:
 
     @property
     def lost(self) -> bool:
-        """Whether another program has taken the session over."""
+        """Whether another program holds the lock of this session now."""
         return file_identity(self._path) not in (None, self._identity)
 
     def release(self) -> None:
@@ -93,9 +93,9 @@ def claim(session: str) -> Claim | None:
             if attempt + 1 == _ATTEMPTS:
                 raise HeldElsewhere(holder) from None
             time.sleep(_PAUSE)
-        except OSError:  # a file system without locks: a program that has it open learns that it was taken over
+        except OSError:  # a file system without locks, on which SQLite cannot write either
             os.close(descriptor)
-            return take_over(session)
+            return None
         else:
             made = Claim(path, descriptor)
             if file_identity(path) == made._identity:  # and not released between the two calls
@@ -104,21 +104,6 @@ def claim(session: str) -> Claim | None:
                 return made
             os.close(descriptor)
     return None
-
-
-def take_over(session: str) -> Claim | None:
-    """Claim a session even if another program has it; None if the system has no way to lock it."""
-    try:
-        path = _path(session)
-        new = path.with_name(f"{path.name}.{os.getpid()}")
-        descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _write_holder(descriptor)
-        new.replace(path)
-    except OSError:
-        return None
-    return Claim(path, descriptor)
 
 
 def held() -> dict[str, Holder]:

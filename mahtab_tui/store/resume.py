@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
 from collections.abc import Sequence
@@ -12,8 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, ReplOut, UserChat, UserReplIn
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.claim import HeldElsewhere, claim, held, take_over
-from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.claim import HeldElsewhere, claim, held
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
 from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, fork_session, list_sessions, load_records, records_of
 
@@ -57,17 +55,13 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
     return rows[0]
 
 
-def resumed_store(row: SessionRow, *, by_force: bool = False, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
+def resumed_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteStore, str, list[Record]]:
     """Return the store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
 
-    by_force: take it over from that program. variables: whether those that were kept come back, too.
+    variables: whether those that were kept come back, too.
     """
     try:
-        if by_force:
-            with as_sentences(database()), contextlib.closing(connect(database())) as connection, transaction(connection):
-                own = take_over(row.id)  # nobody can write now; everything the other program has written is read below
-        else:
-            own = claim(row.id)
+        own = claim(row.id)
         page = load_records(database(), row.id, limit=TAIL)
         marks = [record for tag in (tags.PRIVATE, tags.NOTEBOOK_FILE) for record in records_of(database(), row.id, tag)]
         marks += records_of(database(), row.id, tags.NOTEBOOK_WRITTEN)[-1:]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.codec import InvalidRecord
-from mahtab_tui.bus.handlers import SessionTakenOver, StoreError
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
@@ -115,7 +115,7 @@ class SqliteStore:
     """The records of one session. The file is opened at the first record, so an empty session leaves nothing behind."""
 
     def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: Claim | None = None) -> None:
-        """claim: the right to write the session; once it is lost, every write raises `SessionTakenOver`."""
+        """claim: the right to write the session; once it is lost, every write raises `StoreError`."""
         self.path = path
         self.claim = claim
         self.session = session
@@ -177,7 +177,7 @@ class SqliteStore:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the stored records are this program's: after a takeover, another program's cells have the same numbers."""
+        """Whether the stored records are this program's: once the claim is lost, another program's cells have the same numbers."""
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
@@ -196,7 +196,7 @@ class SqliteStore:
                     self._identity = file_identity(self.path)
                 with transaction(connection):
                     if self.claim is not None and self.claim.lost:
-                        raise SessionTakenOver("Another program now writes this session.")
+                        raise StoreError("Another program now writes this session.")
                     if fresh:
                         self._begin(connection)
                     yield connection

@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import RunningSession
-
-_LOOK = 1.0
-"""Seconds between two checks whether another program has taken over the session."""
 
 _PAUSE_OF_READING = 4.0
 """How much longer than each step to wait after it, while older sessions are read."""
@@ -177,7 +174,7 @@ def open_screen(
             def repaired() -> None:
                 session.notice("A cell changed terminal settings; restored.", "warning")
 
-            with EndingSignals(app, last_words, repaired), watched_claim(ground, session.taken_over):
+            with EndingSignals(app, last_words, repaired):
                 app.run()
             if not no_trace:
                 app.choices.save()
@@ -212,25 +209,6 @@ def watch_session(running: RunningSession) -> int:
 
     settings = _prepared()
     return _shown(WatchApp(WatchedSession(running), theme=_theme(settings)))
-
-
-@contextlib.contextmanager
-def watched_claim(ground: Later[Ground], on_lost: Callable[[], object]) -> Iterator[None]:
-    """Check on a thread whether another program takes over the session; `on_lost` is called there, once."""
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(_LOOK):
-            claim = ground.get().claim if ground.made else None
-            if claim is not None and claim.lost:
-                on_lost()
-                return
-
-    threading.Thread(target=look, name="claim", daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
 
 
 class Sharing:

@@ -32,7 +32,7 @@ def grow(log: logging.Logger) -> None:
 
     def tell(tag: str, node: str, text: str = "", /, **attrs: object) -> None:
         about = {"tree": "t", "node": node, **attrs}
-        if tag not in tags.STREAMS:
+        if not tag.endswith("-stream"):
             about["seq"] = next(seq)
         record = made(tag, text, about, time.time())
         emit(log, record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 from tests.e2e.conftest import Start
 from tests.warm import command
@@ -54,33 +53,4 @@ def test_a_session_is_found_by_what_was_run_in_it_and_resumed(start: Start) -> N
     screen.wait("● .*The harvest")
     screen.press("escape")
     screen.wait_gone("in this folder")
-    assert screen.leave() == 0
-
-
-def test_a_session_is_one_file_and_comes_back_without_its_variables(start: Start, project: Path) -> None:
-    screen = start(columns=120, lines=40)
-    screen.wait(IDLE)
-    screen.enter("harvest = 'ap' + 'ples'; print('many', harvest)")
-    screen.wait("many apples")
-    assert screen.leave() == 0
-    name = run().stdout[:8]
-    assert "records into it.jsonl.gz" in run("export", name, "-o", "it.jsonl.gz").stdout
-    again = run("export", name, "-o", "it.jsonl.gz")
-    assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.jsonl.gz already exists. --force replaces it.\n")
-    assert run("export", name, "-o", "it.jsonl.gz", "--force").returncode == 0
-    made = run("import", "it.jsonl.gz")
-    copy = made.stdout.split("as the session ")[1][:8]
-    assert copy != name
-    (project / "bad.gz").write_bytes(b"no")
-    for file, sentence in (("bad.gz", "is no session that was exported"), ("none.gz", "cannot be read: No such file or directory.")):
-        failed = run("import", file)
-        assert (failed.returncode, failed.stderr.count("\n")) == (1, 1)
-        assert sentence in failed.stderr
-
-    screen = start("--resume", copy, columns=120, lines=40)
-    screen.wait("many apples")
-    screen.wait("was imported from a file")
-    screen.wait(IDLE)
-    screen.enter("print('there is', 'harvest' in globals())")
-    screen.wait("there is False")
     assert screen.leave() == 0

@@ -46,7 +46,7 @@ class Everything(logging.Handler):
         self.records.append(record_of(record))
 
     def streamed(self, **attrs: Any) -> str:
-        return "".join(record.text for record in self.records if record.tag in tags.STREAMS and attrs.items() <= record.attrs.items())
+        return "".join(record.text for record in self.records if record.tag.endswith("-stream") and attrs.items() <= record.attrs.items())
 
     def told(self) -> str:
         return "".join(f"{record.text}\n{json.dumps(record.attrs, ensure_ascii=False)}\n" for record in self.records)

@@ -18,7 +18,7 @@ from mahtab_tui.store import resume
 from mahtab_tui.store.forking import fork
 from mahtab_tui.store.namespaces import keep_place
 from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
-from mahtab_tui.store.sqlite import load_records
+from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.waiting import wait_for
 
 TWICE = "Two steps.\n\n```python\nitems.append(2)\n```\n\n```python\nitems.append(3)\n```\n"
@@ -84,10 +84,15 @@ def test_a_private_variable_is_private_in_every_copy_and_however_long_ago_it_was
     id = session.saved_id
     copy = fork(id, "cell 2")
     run(session, *(f"x{number} = {number}" for number in range(5)))
+    session.close()
+    store = session.ground.get().store
+    assert isinstance(store, SqliteStore)
+    assert store.claim is not None
+    store.claim.release()
     monkeypatch.setattr(resume, "TAIL", 5)
     for each in (copy, id):
         left_out = LeftOut()
-        for record in resumed_store(find_session(each, None), by_force=each == id)[2]:
+        for record in resumed_store(find_session(each, None))[2]:
             left_out.fold(record)
         assert left_out.private == {"pay"}
 

@@ -14,7 +14,6 @@ from mahtab_tui.kernel.values import Variable
 from mahtab_tui.session import parts
 from mahtab_tui.session.keeping import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
-from mahtab_tui.system.later import Later
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
@@ -142,28 +141,6 @@ def test_a_reset_forgets_what_was_kept(open_session: Open, kept: Kept) -> None:
     third = again(open_session, kept, it)
     assert third.store.wait(tags.RESTORE).text == "1 variable restored."
     assert third.run("other, 'items' in globals()").text == "(1, False)\n"
-
-
-def test_a_session_that_was_taken_over_writes_no_more(open_session: Open, kept: Kept) -> None:
-    it = open_session(keep=kept.place)
-    it.run("items = [1]")
-    wait_for(kept.files)
-    before = kept.files()
-    it.session.taken_over()
-    it.run("items.append('x' * 100_000)")
-    it.session.close()
-    assert kept.files() == before
-
-
-def test_a_session_that_was_taken_over_makes_no_kernel_at_another_place(open_session: Open) -> None:
-    """It would wait for a screen as the kernel of the session."""
-    it = open_session()
-    made: list[str] = []
-    it.session.ground = Later.of(it.session.ground.get()._replace(make_kernel=made.append))  # type: ignore[arg-type]
-    it.session.taken_over()
-    it.session.kernel_control.move("")
-    wait_for(lambda: any("belongs to another program" in record.text for record in it.store.records))
-    assert made == []
 
 
 def test_variables_that_cannot_be_written_are_told_once(open_session: Open, kept: Kept) -> None:

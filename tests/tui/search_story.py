@@ -59,7 +59,7 @@ class Scribe:
 
     def event(self, tag: str, node: str, text: str = "", /, *, wait: float = 0.02, **attrs: Any) -> Record:
         self.now += wait
-        numbered = {} if tag in tags.STREAMS else {"seq": self.seq}
+        numbered = {} if tag.endswith("-stream") else {"seq": self.seq}
         self.seq += bool(numbered)
         return made(tag, text, {"tree": self.tree, "node": node, **numbered, **attrs}, self.now)
 

@@ -17,7 +17,6 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.store.claim import claim
 from mahtab_tui.store.finding import Found, find_sessions
 from mahtab_tui.store.resume import database
-from mahtab_tui.store.session_file import opened_session
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.texts import text_of
@@ -203,13 +202,6 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
             await pilot.press("enter")
             await until(pilot, lambda outcome=outcome: outcome in text(screen))  # type: ignore[misc]
         assert "Most come in" in (tmp_path / "report.md").read_text()
-        await pilot.press("f6")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-        pilot.app.screen.query_one(Input).value = str(tmp_path / "all.jsonl.gz")
-        await pilot.press("enter")
-        await until(pilot, lambda: f"records into {tmp_path}/all" in text(screen))
-        with opened_session(tmp_path / "all.jsonl.gz") as (header, lines):
-            assert (header.title, len(list(lines))) == ("Money", 7)
         await pilot.press("f8")
         await until(pilot, lambda: isinstance(pilot.app.screen, Confirm))
         await pilot.press("n")

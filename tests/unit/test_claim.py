@@ -1,4 +1,4 @@
-"""One program writes a session: who holds it, how it is taken over, and what is left when a program was killed."""
+"""One program writes a session: who holds it, and what is left when a program was killed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import SessionTakenOver
-from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.store.claim import Claim, HeldElsewhere, claim, held, take_over
+from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.store.claim import Claim, HeldElsewhere, claim, held
 from mahtab_tui.store.sqlite import SqliteStore, load_records
-from tests.records import emit, made
+from tests.records import made
 
 HOLD = "import sys, time\nfrom mahtab_tui.store.claim import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
 
@@ -30,6 +29,11 @@ def claimed(session: str) -> Claim:
 
 def files(home: Path) -> list[str]:
     return sorted(path.name for path in (home / ".mahtab" / "open").iterdir())
+
+
+def delete_lock_files(home: Path) -> None:
+    for path in (home / ".mahtab" / "open").iterdir():
+        path.unlink()
 
 
 def test_a_session_is_held_by_one_until_it_is_released(home: Path) -> None:
@@ -54,7 +58,6 @@ def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
 
 def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
     assert claim("x" * 1000) is None
-    assert take_over("x" * 1000) is None
 
 
 def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> None:
@@ -81,13 +84,14 @@ def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other
     first.append(made(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
     first.append(made(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
     assert first.output(1) == "printed"
-    second = SqliteStore(path, "abc", claim=take_over("abc"))
+    delete_lock_files(home)
+    second = SqliteStore(path, "abc", claim=claimed("abc"))
     assert first.claim is not None
     assert first.claim.lost
-    with pytest.raises(SessionTakenOver):
+    with pytest.raises(StoreError, match="Another program now writes"):
         first.append(made(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
     for partial in (made(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
-        with pytest.raises(SessionTakenOver):
+        with pytest.raises(StoreError, match="Another program now writes"):
             first.partial("k", partial)
     assert first.output(1) is None, "another program's cell may have this number"
     first.claim.release()
@@ -99,41 +103,22 @@ def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other
         store.close()
 
 
-def test_a_session_that_was_taken_over_is_not_kept_and_nothing_waits_for_it(tmp_path: Path) -> None:
-    path = tmp_path / "sessions.db"
-    store = SqliteStore(path, "abc", claim=claimed("abc"))
-    log, _ = setup_logging(store)
-    emit(log, tags.USER_REPL_IN, "one", cell=1)
-    take_over("abc")
-    for number in range(3):
-        emit(log, tags.USER_REPL_IN, "lost", cell=number)
-        emit(log, tags.USER_REPL_OUT_STREAM, "lost", cell=number, kind="stdout")
-    close_logging(log)
-    assert [record.text for _, record in load_records(path, "abc").records] == ["one"]
-
-
 def test_a_missing_lock_file_takes_a_session_from_nobody(home: Path) -> None:
     first = claimed("abc")
-    for path in (home / ".mahtab" / "open").iterdir():
-        path.unlink()
+    delete_lock_files(home)
     assert not first.lost
     second = claimed("abc")
     assert first.lost
     assert not second.lost
 
 
-def test_without_locks_the_last_to_open_a_session_has_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_nobody_claims_a_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    first = claimed("abc")
-    second = claimed("abc")
-    assert first.lost
-    assert not second.lost
+    assert claim("abc") is None
     assert held() == {}
-    second.release()
-    assert files(home) == []
 
 
 @pytest.mark.parametrize(

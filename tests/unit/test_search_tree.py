@@ -139,9 +139,9 @@ def test_lost_streams_and_repeated_events_change_nothing(data: st.DataObject) ->
     repeated = data.draw(st.sets(st.integers(0, len(STORY) - 1), max_size=30))
     records = []
     for number, record in enumerate(STORY):
-        if record.tag in tags.STREAMS and number in lost:
+        if record.tag.endswith("-stream") and number in lost:
             continue
-        records += [record] * (1 + (number in repeated and record.tag not in tags.STREAMS))
+        records += [record] * (1 + (number in repeated and not record.tag.endswith("-stream")))
     tree = folded(records)
     check(tree)
     assert shape(tree) == shape(folded(STORY))

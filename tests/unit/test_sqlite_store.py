@@ -23,7 +23,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import encoding, sqlite
-from mahtab_tui.store.database import transaction
+from mahtab_tui.store.database import remove_unfinished, transaction
 from mahtab_tui.store.digest import delete_session
 from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, list_sessions, load_records
 from tests.records import made
@@ -281,6 +281,42 @@ def test_a_fork_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.Monkey
         fork_session(path, "s", "copy")
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select distinct session from record").fetchall() == [("s",)]
+
+
+FORKING = """
+import pathlib, sys
+from mahtab_tui.store import sqlite
+transaction, begun = sqlite.transaction, []
+def stopping(connection):
+    begun.append(connection)
+    if len(begun) == 2:
+        print("half", flush=True)
+        sys.stdin.read()
+    return transaction(connection)
+sqlite.transaction = stopping
+sqlite.fork_session(pathlib.Path(sys.argv[1]), "s", "copy")
+"""
+
+
+def test_records_of_a_killed_fork_are_removed_but_not_those_of_a_running_one(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    for number in range(sqlite._COPIED + 1):
+        store.append(cell(number))
+    store.close()
+
+    def sessions_of_records() -> list[str]:
+        remove_unfinished(path)
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            return [row[0] for row in connection.execute("select distinct session from record")]
+
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", FORKING, str(path)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"half\n"
+        assert sorted(sessions_of_records()) == ["copy", "s"]
+        other.kill()
+    assert sessions_of_records() == ["s"]
 
 
 def test_a_fork_does_not_keep_the_notebook_of_its_session_up_to_date(path: Path) -> None:

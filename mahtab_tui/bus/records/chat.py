@@ -220,5 +220,3 @@ class Usage(Record, tag=tags.USAGE):
     """"agent", "reflection", "summary", "suggestion", "embedding" or "rlm"."""
     estimated: Flag = False
     """The call ended before the model reported its usage."""
-    cut: Flag = False
-    """The answer reached the model's token limit."""

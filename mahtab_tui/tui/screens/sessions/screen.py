@@ -337,7 +337,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             path = Path(self._project, os.path.expanduser(file))
             self._do(partial(export_session, hit.session, path, self._told), "")
 
-        ask(self.app, Prompt("File to write: .ipynb, .py, .md, .html, or .jsonl.gz for all of it", f"{hit.session.id}.ipynb"), named)
+        ask(self.app, Prompt("File to write: .ipynb, .py, .md or .html", f"{hit.session.id}.ipynb"), named)
 
     def _chosen(self, act: Callable[[], None]) -> Hit | None:
         """The session at the cursor; None if there is none, or while the list does not yet show what was typed: then `act` is called later."""
