@@ -241,7 +241,6 @@ def replay(
 def export(
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="The beginning of its ID; without it, this folder's last one")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html")] = None,
-    variable: Annotated[str | None, typer.Option(metavar="NAME", help="Only the code that made this variable")] = None,
     shown: Annotated[bool, typer.Option("--shown", help="Leave out what was hidden from the model, replaced or undone")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Keep outputs of any length; else 100,000 characters of each cell's")] = False,
     force: Force = False,
@@ -255,11 +254,9 @@ def export(
 
     if output is None or output.suffix.lower() not in ENDINGS:
         fail(f"Say with -o into which file: its ending ({', '.join(ENDINGS)}) says what it becomes.")
-    if variable is not None and not variable.isidentifier():
-        fail("--variable needs the name of a variable.")
     need_folder()
     with _file(output, "written"), _stored(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
         told = Secrets(checked_settings((), None).secrets).told  # they were masked when they were saved, as far as they were known then
-        said = export_session(row, output, told, variable=variable or "", shown=shown, whole=whole, over=force)
+        said = export_session(row, output, told, shown=shown, whole=whole, over=force)
     say(said)

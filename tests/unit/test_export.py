@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.records import Change, Record
+from mahtab_tui.bus.records import Record
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Conversation, Words
 from mahtab_tui.export.selection import NothingToExport, Selected, select
@@ -24,22 +24,20 @@ from mahtab_tui.export.writing import ENDINGS, rendered, write
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def cell(number: int, code: str, *outputs: tuple[str, str], made: str = "", status: str = "ok", changed: str = "added", **by: Any) -> list[Record]:
-    """The records of a cell. outputs: kinds and texts. made: names."""
+def cell(number: int, code: str, *outputs: tuple[str, str], status: str = "ok", **by: Any) -> list[Record]:
+    """The records of a cell. outputs: kinds and texts."""
     begin, end = (records.AssistantReplIn, records.AssistantReplOut) if by else (records.UserReplIn, records.UserReplOut)
     text, kinds = "".join(text for _, text in outputs), tuple((kind, len(text)) for kind, text in outputs)
-    changes = tuple(Change(name, changed) for name in made.split())
     who: Any = {"party": "you", **by}
     return [
         begin(code, cell=number, **who),
         end(text, cell=number, status=status, duration=0.5, kinds=kinds, **who),
-        records.Namespace(cell=number, changes=changes),
     ]
 
 
 STORY: list[Record] = [
-    *cell(1, "import math", made="math"),
-    *cell(2, "x = 4\nprint('a')\nx", ("stdout", "a\n"), ("value", "4\n"), made="x"),
+    *cell(1, "import math"),
+    *cell(2, "x = 4\nprint('a')\nx", ("stdout", "a\n"), ("value", "4\n")),
     records.UserChat("What is **x**?", turn=1),
     records.UserAttachment("…", turn=1, label="@notes.txt"),
     records.AssistantChat("I look.\n\n```python\nprint(x)\n```\n\nAnd this:\n\n```python\nx + 1\n```", turn=1, step=0, party="demo"),
@@ -113,9 +111,9 @@ def test_markdown_has_the_outputs_and_no_fence_ends_early() -> None:
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_hidden_undone_and_private_entries(ending: str) -> None:
     story: list[Record] = [
-        *cell(1, "kept = 'kept-1'", made="kept"),
-        *cell(2, "hidden = 'hidden-2'", made="hidden"),
-        *cell(3, "undone = 'undone-3'", made="undone"),
+        *cell(1, "kept = 'kept-1'"),
+        *cell(2, "hidden = 'hidden-2'"),
+        *cell(3, "undone = 'undone-3'"),
         *cell(4, "print(secret, 'private-4')", ("stdout", "private-4\n")),
         records.Hide(entry="cell 2", hidden=True),
         records.Undo("", cells=(3,), undone=True),
@@ -138,35 +136,6 @@ def test_a_long_output_keeps_both_ends_and_says_what_is_left_out(ending: str) ->
     assert "4,012 characters of the output are left out here" in text
     assert len(text) < len(rendered(chosen(story, longest=None), ending)) - 3_500
     assert "Outputs of 1 are shortened" in chosen(story, longest=1_000).sentence("f")
-
-
-def test_only_the_cells_on_which_a_variable_rests() -> None:
-    story = [
-        *cell(1, "import math", made="math"),
-        *cell(2, "other = 1", made="other"),
-        *cell(3, "def root(n): return math.sqrt(n + base)", made="root"),
-        *cell(4, "base = 5", made="base"),
-        *cell(5, "items = [1]", made="items"),
-        *cell(6, "items = [1, 2]", made="items", changed="rebound"),
-        *cell(7, "items.append(root(3))", made="items", changed="changed"),
-        *cell(8, "items.append(1/0)", made="items", changed="changed", status="error"),
-        *cell(9, "print(items)"),
-        *cell(10, "total = sum(items)", made="total"),
-        records.Namespace(cell=10, fresh=True),  # the kernel has ended
-    ]
-    cells = [entry for entry in chosen(story, name="total").entries if isinstance(entry, Cell)]
-    assert [each.number for each in cells] == [1, 3, 4, 6, 7, 10]
-    scope: dict[str, Any] = {}
-    exec("\n".join(each.code for each in cells), scope)
-    assert scope["total"] == 3 + 8**0.5
-    with pytest.raises(NothingToExport, match=r"No cell of this session has made nothing\."):
-        chosen(story, name="nothing")
-
-
-def test_code_that_rests_on_a_private_variable_is_not_exported() -> None:
-    story = [*cell(1, "secret = 1", made="secret"), *cell(2, "x = secret", made="x"), records.Private(name="secret", private=True, cells=(1, 2))]
-    with pytest.raises(NothingToExport, match="x rests on a private variable"):
-        chosen(story, name="x")
 
 
 HOSTILE = [

@@ -111,10 +111,10 @@ def compact(work: Workspace, keep: str) -> None:
 @slash_command(
     "export",
     "Export",
-    "Make a notebook, script, Markdown or page of the session, or of the code that made a variable",
+    "Make a notebook, script, Markdown or page of the session",
     "Session",
     slash="export",
-    argument="[VARIABLE] [FILE] [shown] [whole]",
+    argument="[FILE] [shown] [whole]",
 )
 def export(work: Workspace, typed: str) -> None:
     from mahtab_tui.session import exports
