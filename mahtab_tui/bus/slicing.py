@@ -26,7 +26,7 @@ class Step(NamedTuple):
         return any(self.changes.get(name) in _MADE for name in names)
 
 
-def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool] = lambda name: True) -> list[Step]:
+def steps_for(name: str, steps: Sequence[Step], follow: Callable[[str], bool]) -> list[Step]:
     """Return the cells that made a variable what it is, and those that made what they read, in order; empty if no cell made it.
 
     follow: whether to look for the cells that made a name which those cells read.

@@ -16,7 +16,6 @@ from mahtab_tui.cli.printing import fail
 COMMANDS = {
     "ask": "mahtab_tui.cli.main:ask",
     "rlm": "mahtab_tui.cli.searching:rlm",
-    "bench": "mahtab_tui.cli.searching:bench",
     "export": "mahtab_tui.cli.sessions:export",
     "watch": "mahtab_tui.cli.main:watch",
     "help": "mahtab_tui.cli.main:help_",

@@ -1,4 +1,4 @@
-"""``mahtab-tui rlm`` and ``mahtab-tui bench``: the arguments of searches without a screen."""
+"""``mahtab-tui rlm``: the arguments of a search without a screen."""
 
 from __future__ import annotations
 
@@ -68,30 +68,3 @@ def rlm(
         secrets=Secrets(settings.secrets),
     )
     raise typer.Exit(code)
-
-
-def bench(
-    model: Model = None,
-    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
-    kinds: Annotated[list[str] | None, typer.Option("--kind", help="A kind of task; may be repeated  [default: all]")] = None,
-    megabytes: Annotated[list[float] | None, typer.Option(help="The size of the texts; may be repeated  [default: 0.1 and 1]")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="US dollars for all tasks together")] = None,
-    given: Given = None,
-) -> None:
-    """Measure how well a model searches: tasks with known answers over generated texts, each with its calls, cost and evidence.
-
-    A model that is paid for costs money here. Exit codes: 0 all tasks ran, 1 the model or the sandbox failed, 2 wrong arguments, 130 interrupted.
-    """
-    from mahtab_tui.cli.bench import run_tasks
-    from mahtab_tui.search.bench.tasks import KINDS
-
-    for kind in kinds or ():
-        if kind not in KINDS:
-            fail(f"--kind: there is no task {kind}. The kinds are {', '.join(KINDS)}.")
-    for size in megabytes or ():
-        if not 0.05 <= size <= 1_000:
-            fail(f"--megabytes: {size:g} is not between 0.05 and 1000.")
-    if max_usd is not None and not max_usd > 0:
-        fail(f"--max-usd: {max_usd:g} is not more than 0.")
-    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
-    raise typer.Exit(run_tasks(settings, kinds or KINDS, megabytes or (0.1, 1.0), max_usd))

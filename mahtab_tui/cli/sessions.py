@@ -187,7 +187,6 @@ def remove(session: SessionId, yes: Annotated[bool, typer.Option("--yes", help="
 def export(
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="The beginning of its ID; without it, this folder's last one")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file, ending in .ipynb, .py, .md or .html")] = None,
-    variable: Annotated[str | None, typer.Option(metavar="NAME", help="Only the code that made this variable")] = None,
     shown: Annotated[bool, typer.Option("--shown", help="Leave out what was hidden from the model, replaced or undone")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Keep outputs whole; otherwise at most 100,000 characters per cell")] = False,
     force: Force = False,
@@ -201,11 +200,9 @@ def export(
 
     if output is None or output.suffix.lower() not in ENDINGS:
         fail(f"Name the output with -o; its extension sets the format. Extensions: {', '.join(ENDINGS)}.")
-    if variable is not None and not variable.isidentifier():
-        fail("--variable needs the name of a variable.")
     need_folder()
     with _file(output, "written"), _stored(), fail_on(NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
         told = Secrets(checked_settings((), None).secrets).told  # they were masked when they were saved, as far as they were known then
-        said = export_session(row, output, told, variable=variable or "", shown=shown, whole=whole, over=force)
+        said = export_session(row, output, told, shown=shown, whole=whole, over=force)
     say(said)

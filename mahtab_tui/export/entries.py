@@ -62,8 +62,6 @@ class Cell:
     """A `kernel.values.Status` value; "cut off" if the program was killed; empty if its end is not known."""
     duration: float | None = None
     undone: bool = False
-    changes: dict[str, str] = field(default_factory=dict)
-    """How it changed each name (`records.Change.change`)."""
     place: int | None = None
     """The cell of the opened notebook that it ran."""
 
@@ -98,7 +96,6 @@ class Conversation:
             records.Display: self._display,
             records.UserReplOut: self._output,
             records.AssistantReplOut: self._output,
-            records.Namespace: self._changes,
             records.Undo: self._undo,
             records.Usage: self._usage,
         }
@@ -205,10 +202,6 @@ class Conversation:
         cell.outputs = list(_stretches(record, iter(self._displays.pop(cell.number, ()))))
         cell.status = "cut off" if record.cut else record.status or ""
         cell.duration = record.duration
-
-    def _changes(self, record: records.Namespace) -> None:
-        if (cell := self._cells.get(record.cell or 0)) is not None and not record.restored:
-            cell.changes.update((change.name, change.change) for change in record.changes)
 
     def _undo(self, record: records.Undo) -> None:
         for number in record.cells:

@@ -1,4 +1,4 @@
-"""Entries as a Jupyter notebook, or as Markdown."""
+"""Entries as a Jupyter notebook."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Any
 import nbformat
 
 from mahtab_tui import __version__
-from mahtab_tui.bus.html_table import read_table
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.export.asides import Aside
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
-from mahtab_tui.export.quoting import escaped, fenced, inert, markdown_table
+from mahtab_tui.export.quoting import escaped, fenced, inert
 from mahtab_tui.export.reading import Node
 from mahtab_tui.export.selection import Selected
 
@@ -131,30 +129,3 @@ def error_of(traceback: str) -> tuple[str, str]:
         if found := re.match(r"(?!Hint: )([A-Za-z_][\w.]*)(?:: (.*))?$", line):
             return found[1], found[2] or ""
     return "Error", ""
-
-
-def markdown(selected: Selected) -> str:
-    """Return the entries as Markdown. Pictures are part of it."""
-    parts = [f"# {escaped(selected.title)}"] if selected.title else []
-    for entry in selected.entries:
-        if not isinstance(entry, Cell):
-            parts.append(words_of(entry, selected))
-        elif selected.is_private(entry):
-            parts.append("*A cell that uses a private variable was left out.*")
-        else:
-            undone = " · undone" if entry.undone else ""
-            parts.append(f"*In [{entry.number}] · {escaped(entry.party)}{undone}*\n\n{fenced(entry.code, 'python')}")
-            parts.extend(_outputs(selected.outputs(entry)))
-    return "\n\n".join(plain(part) for part in parts) + "\n"
-
-
-def _outputs(outputs: list[Output]) -> Iterator[str]:
-    for output in outputs:
-        if output.mime.startswith("image/"):
-            yield f"![picture](data:{output.mime};base64,{output.data})"
-        elif output.mime == "text/markdown":
-            yield inert(output.data)
-        elif output.mime == "text/html" and (table := read_table(output.data)) is not None:
-            yield markdown_table(table)
-        elif output.text.strip():
-            yield fenced(output.text, "text")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from rich.cells import cell_len
 
-from mahtab_tui.bus.html_table import HtmlTable, numeric_columns
 from mahtab_tui.bus.sanitize import one_line
 
 SCHEMES = ("http", "https", "mailto")
@@ -21,16 +18,9 @@ _LONG = 200_000
 """Characters; of more, the parser would need many seconds."""
 _MARKUP = re.compile("[<[]|```|~~~")
 """Without it, a text has no tag, picture, link or open block of code."""
-_SPECIAL = re.compile(
-    r"\\[!-/:-@\[-`{-~]"  # an escape
-    r"|`+"
-    r"|<(?:https?://|mailto:)[^\s<>]*>"  # a link that shows its address
-    r"|<(?=[a-zA-Z/!?])"
-    r"|!(?=\[)"
-)
 _DEEP = 20
 """Levels of nesting that are read."""
-_CAREFUL, _TRUSTING = (MarkdownIt("commonmark", {"html": html, "maxNesting": _DEEP}) for html in (False, True))
+_TRUSTING = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEP})
 _TRUSTING.validateLink = lambda url: True  # type: ignore[method-assign]
 
 
@@ -46,79 +36,12 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def markdown_table(table: HtmlTable) -> str:
-    """Return a table as Markdown whose columns are aligned also where it is read as text; numbers stand on the right."""
-    lines = [[escaped(cell.text) for cell in line] for line in table.body]
-    width = max((len(line) for line in (*table.header, *table.body)), default=0)
-    head = ["\u00b7".join(filter(None, (line[column].text for line in table.header if column < len(line)))) for column in range(width)]
-    rows = [[escaped(text) for text in head], *(line + [""] * (width - len(line)) for line in lines)]
-    right = numeric_columns(table.body)
-    widths = [max(3, *(cell_len(row[column]) for row in rows)) for column in range(width)]
-    rules = [("-" * (cells - 1) + ":") if numeric else "-" * cells for cells, numeric in zip(widths, right, strict=False)]
-
-    def line(row: Sequence[str]) -> str:
-        pieces = zip(row, widths, [*right, *[False] * width], strict=False)
-        return f"| {' | '.join(_padded(text, cells, numeric) for text, cells, numeric in pieces)} |"
-
-    rules += ["-" * cells for cells in widths[len(rules) :]]
-    notes = "".join(f"\n\n*{escaped(note)}*" for note in table.notes)
-    return "\n".join([line(rows[0]), line(rules), *map(line, rows[1:])]) + notes
-
-
-def _padded(text: str, cells: int, right: bool) -> str:
-    space = " " * (cells - cell_len(text))
-    return space + text if right else text + space
-
-
 def inert(text: str) -> str:
-    """Return Markdown that is drawn as the screen draws it: tags are text, pictures are links, and a block of code that stays open is closed.
-
-    What would be drawn differently all the same, has links that lead to no page, or is very long, becomes a block of code.
-    """
+    """Return Markdown as it is if it draws no tag and no picture, links to pages only and ends where it ends; else as a block of code."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
-    if len(text) > _LONG:
+    if _MARKUP.search(text) and (len(text) > _LONG or not _is_inert(text)):
         return fenced(text, "text")
-    if not _MARKUP.search(text):
-        return text
-    lines = text.split("\n")
-    tokens = _CAREFUL.parse(text)
-    for token in tokens:
-        if token.type == "inline" and token.map is not None:
-            start, end = token.map
-            lines[start:end] = _without_markup("\n".join(lines[start:end])).split("\n")
-    made = "\n".join([*lines, *_missing_end(tokens, lines)])
-    return made if _is_inert(made) else fenced(text, "text")
-
-
-def _without_markup(text: str) -> str:
-    """Return a paragraph in which tags are text and pictures are links. What is in code stays as it is."""
-    ends: dict[int, list[int]] = {}
-    """Where runs of so many backticks begin."""
-    for run in re.finditer("`+", text):
-        ends.setdefault(len(run[0]), []).append(run.start())
-    pieces, place = list[str](), 0
-    while found := _SPECIAL.search(text, place):
-        pieces.append(text[place : found.start()])
-        word, place = found[0], found.end()
-        if word[0] == "`":
-            later = ends.get(len(word), [])
-            if (index := bisect_right(later, found.start())) < len(later):
-                place = later[index] + len(word)
-            pieces.append(text[found.start() : place])
-        else:
-            pieces.append({"<": "&lt;", "!": r"\!"}.get(word, word))
-    return "".join([*pieces, text[place:]])
-
-
-def _missing_end(tokens: Sequence[Token], lines: Sequence[str]) -> list[str]:
-    """Return the last line of a block of code that does not end, which would take in what follows."""
-    last = tokens[-1] if tokens else None
-    if last is None or last.type != "fence" or last.map is None:
-        return []
-    start, end = last.map
-    closing = lines[end - 1].strip()
-    closed = end - start > 1 and len(closing) >= len(last.markup) and set(closing) == {last.markup[0]}
-    return [] if closed else [last.markup]
+    return text
 
 
 def _is_inert(made: str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.slicing import Step, steps_for
 from mahtab_tui.export.asides import Aside, Part
 from mahtab_tui.export.entries import Cell, Conversation, Entry, Output
 
@@ -72,27 +71,19 @@ class Selected(NamedTuple):
         return [*head, Output("stdout", f"\n… {left:,} characters of the output are left out here …\n"), *reversed(tail)]
 
 
-def select(conversation: Conversation, session: str, *, name: str = "", shown: bool = False, longest: int | None = LONGEST) -> Selected:
-    """Choose what to export. name: only the code that made this variable. shown: nothing that was hidden, replaced or undone.
+def select(conversation: Conversation, session: str, *, shown: bool = False, longest: int | None = LONGEST) -> Selected:
+    """Choose what to export. shown: nothing that was hidden, replaced or undone. longest: characters of one cell's output; None for all.
 
-    longest: characters of one cell's output; None for all. Raises `NothingToExport`.
+    Raises `NothingToExport`.
     """
     entries: Sequence[Entry] = conversation.entries
-    if name:
-        cells = {entry.number: entry for entry in entries if isinstance(entry, Cell) and not entry.undone and entry.status in ("ok", "")}
-        steps = [Step(number, cell.code, cell.changes) for number, cell in cells.items()]
-        entries = [cells[step.cell] for step in steps_for(name, steps)]
-        if not entries:
-            raise NothingToExport(f"No cell of this session has made {name}.")
-        if any(conversation.private(entry) for entry in entries):
-            raise NothingToExport(f"{name} depends on a private variable, so its code is not exported.")
-    elif shown:
+    if shown:
         undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
         entries = [entry for entry in entries if not conversation.hidden(entry) and entry.entry not in undone]
     entries = [entry for entry in entries if not (isinstance(entry, Aside) and conversation.private(entry))]
     if all(isinstance(entry, Aside) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
-    title = plain(name or conversation.title)
+    title = plain(conversation.title)
     return Selected(entries, session, title, conversation.costs, conversation.hidden, conversation.private, longest)
 
 

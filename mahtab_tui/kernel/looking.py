@@ -17,7 +17,7 @@ Step = Sequence[Any]
 Path = tuple[Step, ...]
 """The path from a variable to an object. The path of an `InspectedObject` is valid only while the variable is the same object, so that all
 parts that are fetched belong to one object."""
-ViewKind = Literal["table", "array", "tree", "text", "bytes", "source", "plot", "picture", "attributes", "repr"]
+ViewKind = Literal["table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"]
 ChildState = Literal["", "property", "cycle"]
 
 _screens = itertools.count(1)
@@ -236,12 +236,8 @@ class Look:
         """Return a part of a text, possibly shorter than requested."""
         return TextPart(**self._ask("text", path, start=start, end=end))
 
-    def data(self, path: Path, start: int, end: int) -> bytes:
-        """Return a part of bytes, possibly shorter than requested."""
-        return bytes.fromhex(self._ask("bytes", path, start=start, end=end)["hex"])
-
     def find(self, path: Path, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
-        """Find the next or previous occurrence of words in a text or in bytes (there also ``0x89504e``)."""
+        """Find the next or previous occurrence of words in a text."""
         found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
         return None if found is None else (found[0], found[1])
 

@@ -234,8 +234,6 @@ def _masked_look(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[s
     question = asked["do"]
     if question == "text":
         return _text(ask, asked, secrets)
-    if question == "bytes":
-        return _bytes(ask, asked, secrets)
     told = ask(asked)
     if not secrets.forms.secrets:
         return told
@@ -263,12 +261,3 @@ def _text(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any
 
     text = secrets.page(fetch, asked["start"], asked["end"])
     return {**told, "text": text}
-
-
-def _bytes(ask: Ask, asked: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """Return a part of bytes, treated as characters, with asterisks for the bytes of secrets."""
-
-    def fetch(start: int, end: int) -> str:
-        return bytes.fromhex(ask({**asked, "start": start, "end": end})["hex"]).decode("latin-1")
-
-    return {"hex": secrets.page(fetch, asked["start"], asked["end"]).replace(MASK[0], "*").encode("latin-1").hex()}

@@ -32,8 +32,6 @@ class ExportOrder(NamedTuple):
     """As it was typed."""
     folder: Path
     """Where it is, unless it is an absolute path."""
-    variable: str = ""
-    """Only the cells on which this variable rests."""
     shown: bool = False
     """Nothing that is hidden from the model, replaced or undone."""
     whole: bool = False
@@ -45,8 +43,8 @@ class ExportOrder(NamedTuple):
 
 
 def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
-    """Read ``[VARIABLE] [FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises `BadExport`."""
-    files, variables, flags = list[str](), list[str](), set[str]()
+    """Read ``[FILE] [shown] [whole]``, in any order; a name with spaces is in quotes. Raises `BadExport`."""
+    files, flags = list[str](), set[str]()
     try:
         words = shlex.split(typed)
     except ValueError:
@@ -56,16 +54,13 @@ def order_of(typed: str, session_name: str, folder: Path) -> ExportOrder:
             flags.add(word)
         elif word.lower().endswith(ENDINGS):
             files.append(word)
-        elif word.isidentifier():
-            variables.append(word)
         else:
             raise BadExport(f"The file's extension sets its format: {', '.join(ENDINGS)}. {word} has none of them.")
-    if len(files) > 1 or len(variables) > 1:
-        raise BadExport("Name one file, and at most one variable, as in /export df slice.py.")
-    variable = variables[0] if variables else ""
+    if len(files) > 1:
+        raise BadExport("Name one file, as in /export report.html.")
     own = Path(session_name).name.lstrip("~.") or "session"  # the name may come from a stranger's file: it leads to no other folder
-    file = files[0] if files else f"{variable}.py" if variable else f"{own}.ipynb"
-    return ExportOrder(Path(os.path.expanduser(file)), folder, variable, "shown" in flags, "whole" in flags)
+    file = files[0] if files else f"{own}.ipynb"
+    return ExportOrder(Path(os.path.expanduser(file)), folder, "shown" in flags, "whole" in flags)
 
 
 def export(session: Session, order: ExportOrder) -> None:
@@ -87,7 +82,6 @@ def export_session(
     path: Path,
     told: Callable[[str], str],
     *,
-    variable: str = "",
     shown: bool = False,
     whole: bool = False,
     over: bool = False,
@@ -107,7 +101,7 @@ def export_session(
     private.add(conversation.private_texts())
     conversation.cover(told)
     conversation.cover(lambda text: covered(text, private.spans(text)))
-    chosen = select(conversation, row.id, name=variable, shown=shown, longest=None if whole else LONGEST)
+    chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
     lost = f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""
     return chosen.sentence(str(path)) + lost
@@ -117,6 +111,6 @@ def _exported(session: Session, order: ExportOrder) -> str:
     """Write the file, and say so in a sentence."""
     conversation = Conversation(session.everything(), asides=True)
     conversation.cover(session.secrets.told)
-    chosen = select(conversation, session.saved_id, name=order.variable, shown=order.shown, longest=None if order.whole else LONGEST)
+    chosen = select(conversation, session.saved_id, shown=order.shown, longest=None if order.whole else LONGEST)
     write(chosen, order.path, over=True)
     return chosen.sentence(str(order.file))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,6 +41,7 @@ from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
 
 if TYPE_CHECKING:
+    from mahtab_tui.bus.records import Record
     from mahtab_tui.tui.graphics.overlay import Overlay
     from mahtab_tui.tui.screens.action_menu import ActionMenu
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.input_row import InputRow
     from mahtab_tui.tui.widgets.queue_row import QueueRow
     from mahtab_tui.tui.widgets.review_row import ReviewRow
+
+
+LONG_CELL = 10.0
+"""Seconds that a cell must run for its end to ring the bell."""
 
 
 def style_sheets() -> list[Path]:
@@ -143,10 +148,7 @@ class MahtabApp(TerminalApp[int]):
 
     async def _show_all(self) -> None:
         """Show what the bus brings: from now on everything stands that shows something."""
-        from mahtab_tui.tui.attention import Attention
-
-        attention = Attention(self._call_back, lambda: self._window_focused)
-        self.drain.folds = [*self.panes.folds(), attention.fold, self.work.offers.fold, *await self.panes.mount_asking_rows()]
+        self.drain.folds = [*self.panes.folds(), self._ring, self.work.offers.fold, *await self.panes.mount_asking_rows()]
         self.set_interval(RATE, self.drain.tick)
 
     def on_unmount(self) -> None:
@@ -325,12 +327,15 @@ class MahtabApp(TerminalApp[int]):
             self.session.notice(self.history.problem, "warning")
             self.history.problem = ""
 
-    def _call_back(self, text: str) -> None:
-        from mahtab_tui.tui.attention import notification
+    def _ring(self, new: Sequence[Record]) -> None:
+        """Ring the terminal's bell for the end of a long cell and for what waits for the user, while the window has no focus."""
+        from mahtab_tui.bus import records
 
-        self.bell()
-        if self.terminal is not None and (sequence := notification(text)):
-            self.terminal.send(sequence)
+        waiting = records.Approval | records.Review | records.SearchFanOut
+        for record in () if self._window_focused else new:
+            long = isinstance(record, records.ReplOut) and record.duration is not None and record.duration >= LONG_CELL
+            if long or (isinstance(record, waiting) and record.state == "waiting"):
+                self.bell()
 
     def watch_theme(self, theme: str) -> None:
         self.choices.theme = theme

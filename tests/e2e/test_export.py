@@ -26,7 +26,7 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     screen.wait("already exists. Replace it?")
     screen.press("escape")
     screen.wait_gone("Replace it")
-    screen.enter("/export numbers")
+    screen.enter("/export numbers.py")
     screen.wait("Exported 1 cell into numbers.py")
     screen.enter("/export ~nobody-of-this-name/it.md")
     screen.wait("cannot be written: No such file or directory.")
@@ -40,14 +40,11 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     assert "<!DOCTYPE html>" in (project / "it.html").read_text()
     again = run("-o", "it.html")
     assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.html already exists. --force replaces it.\n")
-    assert run("-o", "it.html", "--force", "--variable", "numbers").returncode == 0
-    assert "rests" not in run("-o", "new.py", "--variable", "nothing").stdout
+    assert run("-o", "it.html", "--force").returncode == 0
     for arguments, code, sentence in (
         ((), 2, "Name the output with -o; its extension sets the format."),
         (("-o", "x.txt"), 2, "Name the output with -o; its extension sets the format."),
         (("zzzz", "-o", "x.md"), 1, "There is no session whose ID begins with 'zzzz'"),
-        (("-o", "x.md", "--variable", "nothing"), 1, "No cell of this session has made nothing."),
-        (("-o", "x.md", "--variable", ""), 2, "--variable needs the name of a variable."),
         (("-o", "nowhere/x.md"), 1, "nowhere/x.md cannot be written: No such file or directory."),
     ):
         failed = run(*arguments)

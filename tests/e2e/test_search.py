@@ -168,30 +168,3 @@ def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: C
     first.wait(r"● kernel .*idle")
     assert first.leave() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")
-
-
-def test_tasks_with_known_answers_are_run_and_held_against_them(project: Path, replay: Callable[..., str]) -> None:
-    model = replay("```python\nFINAL(grep('NOTE the code of the north vault')[0].split()[-1])\n```")
-    done = subprocess.run(
-        [*command(), "bench", "--model", model, "--kind", "needle", "--megabytes", "0.05"], capture_output=True, text=True, timeout=60, check=False
-    )
-    heading, line, end = done.stdout.splitlines()
-    assert heading.split()[:4] == ["task", "MB", "exact", "state"]
-    assert line.split()[:5] == ["needle", "0.05", "yes", "answered", "1"]
-    assert end.startswith("1 of 1 answers are exact; ")
-    assert done.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--kind", "x\x1b[2J"], "mahtab-tui: --kind: there is no task x. The kinds are needle, "),
-        (["--megabytes", "0"], "mahtab-tui: --megabytes: 0 is not between 0.05 and 1000."),
-        (["--max-usd", "0"], "mahtab-tui: --max-usd: 0 is not more than 0."),
-        (["--model", "nobody:x"], "mahtab-tui: "),
-    ],
-)
-def test_tasks_with_wrong_arguments_are_refused_by_a_sentence(project: Path, arguments: list[str], said: str) -> None:
-    done = subprocess.run([*command(), "bench", *arguments], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr.startswith(said)
-    assert (done.stdout, done.returncode) == ("", 2)

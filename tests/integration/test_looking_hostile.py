@@ -161,7 +161,7 @@ def test_looking_runs_nothing_of_the_objects_and_changes_nothing(zoo: Looking, n
 
 def test_bytes_of_released_memory_are_told_to_be_gone(zoo: Looking) -> None:
     with pytest.raises(KernelError, match="released"):
-        zoo.look.data(named("released"), 0, 3)
+        zoo.look.representation(named("released"))
 
 
 def test_what_stands_in_itself_is_marked(zoo: Looking) -> None:

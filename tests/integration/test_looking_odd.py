@@ -38,7 +38,7 @@ def test_dicts_of_very_many_keys_are_no_columns(odd: Looking) -> None:
 @pytest.mark.parametrize(
     ("value", "view"),
     [
-        ("b'BMW 3 series'", "bytes"),
+        ("b'BMW 3 series'", "repr"),
         ("b'BM' + bytes(4) + bytes(4) + b'rest'", "picture"),
         ("bytearray(b'GIF89a')", "picture"),
         ("np.array(['a', 'bb'], dtype=np.dtypes.StringDType())", "table"),

@@ -49,7 +49,6 @@ VIEWS = {
     "plot": (WAVE, "wave", MIDDLE, ("tab",), ("values by position",)),
     "tree": (TREE, "conf", SMALL, ("down", "down", "right", "down", "right"), ("'two'",)),
     "text": (TEXT, "text", SMALL, ("slash", *"2026", "enter"), ("json", "/ 2026")),
-    "bytes": ("data = bytes(range(256)) * 9", "data", SMALL, (), ("byte 0",)),
     "source": (SOURCE, "far", SMALL, (), ("deviations", "line 2", "·  python")),
     "picture": (PICTURE, "rgb", SMALL, ("3",), ("100 × 60 pixels", "▀▀")),
     "repr": ("class Day:\n    def __repr__(self): return 'Day(29)'\nday = Day()", "day", SMALL, ("3",), ("Day(29)", "7 characters")),

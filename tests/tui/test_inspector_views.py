@@ -74,11 +74,13 @@ async def test_a_long_text_is_fetched_where_it_is_seen(screens_app: MakeApp) -> 
         await reads(pilot, "Not found in the text.")
 
 
-async def test_bytes_are_seen_in_hex_and_searched(screens_app: MakeApp) -> None:
-    async with looking_at(screens_app(), "b = bytes(range(256)) * 100 + b'needle'", "b", SIZE) as pilot:
-        await reads(pilot, "00000000  00 01 02", "byte 0 of 25,606")
-        await pilot.press("slash", *"0x6e6565", "enter")
-        await reads(pilot, "6e 65 65 64 6c 65", "needle")
+async def test_the_beginning_of_bytes_is_seen_as_their_repr_and_searched(screens_app: MakeApp) -> None:
+    async with looking_at(screens_app(), "b = b'\\x00needle' + bytes(99_999)", "b", SIZE) as pilot:
+        await reads(pilot, "b'\\x00needle\\x00", "Repr")
+        await pilot.press("end")
+        await reads(pilot, "… it goes on …")
+        await pilot.press("slash", *"needle", "enter")
+        await reads(pilot, "/ needle", "b'\\x00needle")
 
 
 async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeApp) -> None:

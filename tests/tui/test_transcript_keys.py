@@ -178,8 +178,6 @@ async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count() -> Non
         ("enter enter", ("copy", "second = 2")),
         ("enter r enter", ("run", "python", "second = 2")),
         ("enter e", ("edit", "python", "second = 2")),
-        ("enter 1", ("edit", "python", "first = 1")),
-        ("enter 2", ("edit", "python", "second = 2")),
         ("up enter y", ("copy", "Then:")),
         ("up up up up enter r enter", ("run", "ask", "what is x?")),
         ("up up up up up enter Y", ("copy", "printed")),

@@ -51,6 +51,17 @@ def test_the_cells_that_made_it_and_what_it_needs_come_in_order(name: str, missi
     assert [int(line.split()[2]) for line in code.splitlines() if line.startswith("# cell ")] == cells
 
 
+def test_what_a_function_reads_counts_wherever_it_is_made() -> None:
+    story = [
+        *cell(1, "def root(n): return n + base", ("root", "added")),
+        *cell(2, "items = [1]", ("items", "added")),
+        *cell(3, "items = [root(3)]", ("items", "rebound")),
+        *cell(4, "base = 5", ("base", "added")),
+    ]
+    code = Rebuilding(story).code_for("items", {"items", "root", "base"})
+    assert [line for line in code.splitlines() if line.startswith("# cell ")] == ["# cell 1", "# cell 3", "# cell 4"]
+
+
 def test_it_is_one_cell() -> None:
     assert Rebuilding(STORY).code_for("sock", set()) == ("# cell 3\nhost = 'a'\nsock = socket.socket()\n\n# cell 6\nsock.connect((host, port))")
 

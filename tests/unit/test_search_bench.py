@@ -9,9 +9,9 @@ import pytest
 
 from mahtab_tui.kernel.worker.answers import SearchUsage
 from mahtab_tui.kernel.worker.logged import SearchFailed
-from mahtab_tui.search.bench.score import HEADING, Score, row, score
-from mahtab_tui.search.bench.tasks import KINDS, Task, make
 from tests.benchmarks.quality.policies import POLICIES, SKILLS, read
+from tests.benchmarks.quality.score import HEADING, Score, row, score
+from tests.benchmarks.quality.tasks import KINDS, Task, make
 
 TASK = Task("needle", "Where?", "0123456789", int, 7, ((2, 4), (6, 8)))
 

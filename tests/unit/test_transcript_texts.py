@@ -10,7 +10,7 @@ from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question,
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from mahtab_tui.tui.panes.transcript.search import SearchMatch, row_of
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
-from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
+from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.window import RowPosition, Window
 from mahtab_tui.tui.patterns import Pattern
 from tests.unit.test_transcript_rows import PALETTE
@@ -32,12 +32,6 @@ def test_each_kind_of_entry_says_something_and_nothing_that_a_terminal_would_do(
     entries = [cell("\nx = 1\n"), Words(party="x", source="Yes.\n"), call, Question(text="why\x07?"), Note(level="info", text="so")]
     assert [text_of(entry) for entry in entries] == ["x = 1", "Yes.", 'look {"path": "a"}\nfound', "why?", "so"]
     assert text_of(ToolUse(party="x", name="look", arguments="{}")) == "look {}"
-
-
-def test_the_blocks_are_those_of_the_last_answer_that_has_some() -> None:
-    entries = [cell("old"), Question(text="?"), cell("first"), cell("mine", person=True), cell("theirs", guest=0), cell("second"), Question(text="?")]
-    assert code_blocks(entries) == ["first", "second"]
-    assert code_blocks([cell("mine", person=True), Question(text="?")]) == []
 
 
 def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:

@@ -28,7 +28,7 @@ TABLE_COMMANDS: tuple[PaneCommand, ...] = (
 )
 
 TEXT_COMMANDS: tuple[PaneCommand, ...] = (
-    PaneCommand("text-search", "search", "slash", "Search", "Search the text; in bytes also 0x and digits of hex", "Inspector: text", True),
+    PaneCommand("text-search", "search", "slash", "Search", "Search the text", "Inspector: text", True),
     PaneCommand("text-next", "next(False)", "n", "Next", "Go to the next match", "Inspector: text", True),
     PaneCommand("text-previous", "next(True)", "N,shift+n", "Previous", "Go to the previous match", "Inspector: text"),
     PaneCommand("text-regex", "regex", "x", "By pattern", "Search for regular expressions, or for plain words", "Inspector: text"),

@@ -45,7 +45,6 @@ PANE_KEYS: tuple[KeyHelp, ...] = (
     KeyHelp("tab", "In an open call: go to the next call or place that its answer rests on; Enter opens it", "Recursion"),
     KeyHelp("/, n, N", "In its text: search, next, previous", "Recursion"),
     KeyHelp("[, ]", "In its text: previous and next match", "Recursion"),
-    KeyHelp("enter, 1 … 9", "Put that code block of the last answer into the editor", "Transcript"),
     KeyHelp("letters", "From any pane, typing goes to the editor", "Panes"),
     KeyHelp("pageup, pagedown, home, end", "Scroll", "Transcript"),
     KeyHelp("enter, f4, ctrl+t, tab", "Load or unload the skill; open it in $EDITOR; create one from a template; go to its text", "Skills"),

@@ -111,10 +111,10 @@ def compact(work: Workspace, keep: str) -> None:
 @slash_command(
     "export",
     "Export",
-    "Export the session, or the code that made a variable, as a notebook, script, Markdown or page",
+    "Export the session as a notebook, script, Markdown or page",
     "Session",
     slash="export",
-    argument="[VARIABLE] [FILE] [shown] [whole]",
+    argument="[FILE] [shown] [whole]",
 )
 def export(work: Workspace, typed: str) -> None:
     from mahtab_tui.session import exports
@@ -194,7 +194,7 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
     if typed and copy.suffix.lower() != notebook.path.suffix.lower():
         session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
     elif typed and os.path.lexists(copy):
-        session.notice(f"{one_line(str(copy))} is there already. Give the copy another name.", "warning")
+        session.notice(f"{one_line(typed)} is there already. Give the copy another name.", "warning")
     else:
         try:
             if typed:

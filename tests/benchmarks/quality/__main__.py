@@ -1,23 +1,27 @@
-"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality [MEGABYTES ...]``.
+"""Prints how many answers are exact, and what they cost: ``python -m tests.benchmarks.quality [--model MODEL] [MEGABYTES ...]``.
 
 What a prepared model reads, it reads without a mistake, so this measures the engine: whether what is found reaches the answer, at any size and
-after mistakes, within the limits, and which lines it names as evidence. It says nothing about models; ``mahtab-tui bench`` does, with a real one.
+after mistakes, within the limits, and which lines it names as evidence. It says nothing about models. With ``--model``, a real one
+searches instead, which may cost money.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 from collections.abc import Sequence
+from functools import partial
 
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.kernel.worker.logged import SearchFailed
+from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.search.api import rlm
-from mahtab_tui.search.bench.score import Score, score
-from mahtab_tui.search.bench.tasks import KINDS, Task, make
+from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.quality.peers import engines, policies
 from tests.benchmarks.quality.policies import LABEL, POLICIES, SKILLS, read
+from tests.benchmarks.quality.score import HEADING, Score, row, score
+from tests.benchmarks.quality.tasks import KINDS, Task, make
 from tests.recursion_scripts import ScriptedModel, query_of
 
 CALLS = 100
@@ -44,8 +48,28 @@ def searched(task: Task, policy: str) -> Score:
     return score(task, search, (SearchFailed,))
 
 
+def by_model(name: str, sizes: Sequence[float]) -> None:
+    """Print a line for each task, searched by a real model."""
+    model = get_llm(name, **load_settings().model_access())
+    print(HEADING)
+    for size in sizes:
+        for kind in KINDS:
+            task = make(kind, size)
+            print(row(task, size, score(task, partial(rlm, model=model, yes=True), (SearchFailed,))), flush=True)
+
+
 def main() -> None:
-    sizes = [float(size) for size in sys.argv[1:]] or SIZES
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model")
+    parser.add_argument("sizes", nargs="*", type=float, metavar="MEGABYTES")
+    arguments = parser.parse_args()
+    if arguments.model:
+        by_model(arguments.model, arguments.sizes or SIZES[:2])
+    else:
+        by_prepared_models(arguments.sizes or SIZES)
+
+
+def by_prepared_models(sizes: Sequence[float]) -> None:
     print(f"{'engine':<12}{'policy':<16}{'MB':>6}{'exact':>8}{'partial':>9}{'calls':>8}{'over':>6}{'s':>8}{'precision':>11}{'recall':>8}  not exact")
     for size in sizes:
         tasks = [make(kind, size) for kind in KINDS]

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mahtab_tui.search.bench.score import Score
-from mahtab_tui.search.bench.tasks import Task
 from tests.benchmarks.quality.policies import LABEL, PART, SKILLS, Skill, read
+from tests.benchmarks.quality.score import Score
+from tests.benchmarks.quality.tasks import Task
 
 _TEXTS = {
     "map all": f"lines, texts = context.splitlines(keepends=True), ['']\nfor line in lines:\n    if len(texts[-1]) > {PART}: texts.append('')\n    texts[-1] += line",

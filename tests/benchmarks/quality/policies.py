@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mahtab_tui.search.bench.tasks import COMPLAINTS
+from tests.benchmarks.quality.tasks import COMPLAINTS
 
 LABEL = "List the values in this part as JSON."
 """The question to the model that reads a part."""

@@ -28,7 +28,8 @@ SECONDS = 2.0
 PICTURE = 10.0
 WORK = 10.0
 """Time limit for sorting, filtering and statistics, in seconds."""
-CHARACTERS = 200_000
+CHARACTERS, BYTES = 200_000, 50_000
+"""Characters of a repr, and bytes whose repr is shown."""
 MOST = 500
 """Rows of one page."""
 
@@ -54,7 +55,6 @@ class Inspection:
             "array": self._array,
             "plot": self._plot,
             "text": self._text,
-            "bytes": self._bytes,
             "find": self._find,
             "source": lambda way, asked, pace: source(way.goal, way.expression),
             "measure": lambda way, asked, pace: {"size": pictures.measure(way.seen)},
@@ -155,13 +155,8 @@ class Inspection:
             counts = self._line_counts.setdefault(asked["client"], texts.LineCounts())
         return {"text": found, "line": counts.before(way.goal, asked["start"], pace), "size": size}
 
-    def _bytes(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if texts.base_of(way.goal) in (None, str):
-            raise LookError("This is no longer a bytes object; press r to reload.")
-        return {"hex": texts.part(way.goal, asked["start"], asked["end"]).hex()}
-
     def _find(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if texts.base_of(way.goal) is None:
+        if texts.base_of(way.goal) is not str:
             raise LookError("This is no longer a text; press r to reload.")
         return {"found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)}
 
@@ -175,6 +170,8 @@ class Inspection:
         return described(Child(["held", number], name, value), way.objects)
 
     def _repr(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        if texts.base_of(way.goal) not in (None, str):  # the repr of long bytes would take four times their memory
+            return {"text": repr(texts.part(way.goal, 0, BYTES)), "cut": texts.length(way.goal) > BYTES}
         text, cut = _own(lambda: limited_repr(way.goal, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
 

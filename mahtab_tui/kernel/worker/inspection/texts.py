@@ -1,4 +1,4 @@
-"""Reads texts and bytes of any length in parts, and searches them in steps, so that nothing blocks for long."""
+"""Reads texts and bytes of any length in parts, and searches texts in steps, so that nothing blocks for long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..summary import summary
 from .pace import LookError, Pace
 
 BLOCK = 1_000_000
-"""Characters or bytes that are counted or searched in one step."""
+"""Characters that are counted or searched in one step."""
 MOST = 200_000
 """Characters or bytes of one answer."""
 
@@ -71,16 +71,15 @@ def _octets(value: memoryview) -> memoryview:
         raise LookError("The memory was released.") from None
 
 
-def find(value: Any, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
+def find(value: str, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
     """Find the next or previous occurrence of words, wrapping around. Words without capitals match any case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     size = length(value)
-    wanted: Any = words if base_of(value) is str else bytes_of(words)
-    pattern: Any = re.compile(re.escape(wanted), flags)
+    pattern = re.compile(re.escape(words), flags)
     for first, last in _backwards(start, size) if backwards else _forwards(start, size):
         pace.check()
         found = None
-        for matched in pattern.finditer(_slice(value, first, min(last + len(wanted), size))):
+        for matched in pattern.finditer(_slice(value, first, min(last + len(words), size))):
             if first + matched.start() >= last:
                 break
             found = matched
@@ -89,16 +88,6 @@ def find(value: Any, words: str, start: int, backwards: bool, pace: Pace) -> lis
         if found is not None:
             return [first + found.start(), first + found.end()]
     return None
-
-
-def bytes_of(words: str) -> bytes:
-    """Convert a search in bytes: ``0x89504e`` or a text. Raises `LookError`."""
-    if words.startswith("0x"):
-        try:
-            return bytes.fromhex(words[2:])
-        except ValueError:
-            raise LookError(f"{words} is not valid hex: write two digits for each byte.") from None
-    return words.encode("utf-8", "replace")
 
 
 def _forwards(start: int, size: int) -> Iterator[tuple[int, int]]:

@@ -25,7 +25,7 @@ def views_of(value: Any, table: Table | None) -> list[str]:
         views.insert(0, "picture")
     elif pictures.draws_itself(value):
         views.append("picture")
-    return [*views, "attributes", "repr"] if views != ["repr"] else ["repr", "attributes"]
+    return list(dict.fromkeys([*views, "attributes", "repr"]))
 
 
 def _own_views(value: Any, table: Table | None) -> list[str]:
@@ -35,7 +35,7 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
         views = ["table", "tree"] if isinstance(table, RecordTable) else ["table"]
         return [*views, "plot"] if _numbers(table) is not None else views
     if texts.base_of(value) is not None:
-        return ["text"] if texts.base_of(value) is str else ["bytes"]
+        return ["text"] if texts.base_of(value) is str else ["repr"]
     kind = kind_of(value)
     if kind in ("function", "class"):
         return ["source"] if kind == "function" else ["source", "tree"]

@@ -10,8 +10,6 @@ from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, NotebookWords, Question, Words
 
-MOST_BLOCKS = 9
-"""Maximum number of code blocks with a digit."""
 MOST_FIGURES = 4
 """Maximum number of figures of an answer that lead to their cells."""
 _LONGEST_FIGURE = 24
@@ -54,11 +52,8 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 """For commands that do not apply to every entry: whether one applies."""
 
 
-def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str]) -> list[PaneCommand]:
-    """Return the rows of an entry's menu.
-
-    pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone. blocks: the code blocks of the last answer.
-    """
+def offers(entry: Entry, *, pinned: bool, undoable: bool) -> list[PaneCommand]:
+    """Return the rows of an entry's menu. pinned: whether any entry is pinned. undoable: whether the entry's cells can be undone."""
     offered = {"entry-pinned": pinned, "entry-undo": undoable}
     commands = [
         command
@@ -67,10 +62,7 @@ def offers(entry: Entry, *, pinned: bool, undoable: bool, blocks: Sequence[str])
         and offered.get(command.id, True)
         and (command.id not in _FITS or _FITS[command.id](entry))
     ]
-    return [*commands, *_figure_rows(entry)] + [
-        PaneCommand(f"entry-block-{number}", f"code_block({number})", str(number), f"Code block {number}", code.strip(), "Transcript", menu=True)
-        for number, code in enumerate(blocks[:MOST_BLOCKS], 1)
-    ]
+    return [*commands, *_figure_rows(entry)]
 
 
 def _figure_rows(entry: Entry) -> list[PaneCommand]:

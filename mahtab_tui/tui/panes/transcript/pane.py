@@ -14,10 +14,10 @@ from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.editor.languages import is_prose
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
+from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import cell_to_undo, has_error, has_pictures, offers, place_of
-from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
+from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
@@ -59,17 +59,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             pinned = any(map(can_be_marked, self.viewport.transcript.pinned))
             cell = cell_to_undo(self.viewport.transcript.entries, entry)
             undoable = cell is not None and not cell.undone
-            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable, blocks=self._blocks_of(entry)))
-
-    def _blocks_of(self, entry: Entry) -> list[str]:
-        """Return the code blocks of the last answer, if the entry is a part of it or its question."""
-        entries = self.viewport.transcript.entries
-        question = next((number for number in range(len(entries) - 1, -1, -1) if isinstance(entries[number], Question)), None)
-        return self._blocks if question is not None and entry in entries[question:] and code_blocks(entries[question:]) else []
-
-    @property
-    def _blocks(self) -> list[str]:
-        return code_blocks(self.viewport.transcript.entries)
+            open_menu(self, text_of(entry), offers(entry, pinned=pinned, undoable=undoable))
 
     def action_copy_entry(self) -> None:
         if (entry := self.marker.marked) is not None:
@@ -228,15 +218,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if (entry := self.marker.marked) is not None:
             entry.collapsed = not entry.collapsed
             self.redraw_entry(entry)
-
-    def action_code_block(self, number: int) -> None:
-        """Put a code block of the last answer, from 1, into the editor."""
-        blocks = self._blocks
-        if number <= len(blocks):
-            self._port.edit("python", blocks[number - 1].strip("\n"))
-        else:
-            count = f"{len(blocks)} blocks" if len(blocks) != 1 else "one block"
-            self._refuse(f"The last answer has only {count} of code." if blocks else "There is no answer with code.")
 
     def action_find(self) -> None:
         self._port.find()

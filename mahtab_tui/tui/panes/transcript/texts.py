@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.cell_output.output import OutputBuffer
@@ -35,14 +33,3 @@ def _text(output: OutputBuffer) -> str:
         lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")
     text = "\n".join(lines)
     return text if plain(text) is text else "\n".join(map(plain, lines))  # most output is plain as it is
-
-
-def code_blocks(entries: Sequence[Entry]) -> list[str]:
-    """Return the code blocks of the last answer that has some, in order."""
-    blocks: list[str] = []
-    for entry in reversed(entries):
-        if isinstance(entry, Question) and blocks:
-            break
-        if isinstance(entry, Cell) and not entry.hidden and not entry.person and entry.guest is None:
-            blocks.insert(0, entry.code)
-    return blocks

@@ -18,7 +18,6 @@ NAMES: dict[ViewKind, str] = {
     "array": "Array",
     "tree": "Inside",
     "text": "Text",
-    "bytes": "Bytes",
     "source": "Source",
     "plot": "Plot",
     "picture": "Picture",

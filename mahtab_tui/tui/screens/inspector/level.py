@@ -9,7 +9,6 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path, ViewKind
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView, plot_view
 from mahtab_tui.tui.screens.inspector.heading import NAMES
-from mahtab_tui.tui.screens.inspector.hex_view import HexView
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.inspector.source_view import SourceView
 from mahtab_tui.tui.screens.inspector.table_view import TableView
@@ -25,7 +24,6 @@ VIEWS: dict[ViewKind, Callable[[Subject], View]] = {
     "tree": TreeView,
     "attributes": lambda subject: TreeView(subject, "attributes"),
     "text": TextView,
-    "bytes": HexView,
     "source": SourceView,
     "repr": repr_view,
 }

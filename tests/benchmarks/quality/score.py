@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mahtab_tui.search.bench.tasks import Span, Task
+from tests.benchmarks.quality.tasks import Span, Task
 
 
 class Score(NamedTuple):

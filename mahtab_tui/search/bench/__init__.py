@@ -1,1 +1,0 @@
-"""Tasks with known answers, which tell whether searches with a model work."""
