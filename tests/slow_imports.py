@@ -58,10 +58,10 @@ class SlowImports(importlib.abc.MetaPathFinder):
 
             def slowly(spec: ModuleSpec) -> ModuleType | None:
                 """While it takes long the module is locked, and not yet to be seen by others."""
-                self._begun = self._begun or not IMPORTS.screen_is_done
+                self._begun = self._begun or not IMPORTS._screen_is_done.is_set()
                 if self._begun:
                     who = "main" if threading.current_thread() is threading.main_thread() else "others"
-                    self.libraries[f"{who} later" if IMPORTS.screen_is_done else who].add(name.partition(".")[0])
+                    self.libraries[f"{who} later" if IMPORTS._screen_is_done.is_set() else who].add(name.partition(".")[0])
                 time.sleep(pause)
                 return create(spec)
 

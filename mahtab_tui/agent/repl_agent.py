@@ -180,12 +180,6 @@ class ReplAgent:
                 tell_window(self._host, self._nodes.llm, [SystemMessage(self._system_prompt()), *self._history.messages])
             return failure
 
-    def forget(self) -> None:
-        """Begin a new conversation. Waits for the running turn."""
-        with self._one_at_a_time:
-            self._conversation = Conversation()
-            self._history = MessageHistory(self._host, self._conversation, self._history.max_history)
-
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
         """Answer on a new thread, so that the caller can stop waiting."""
         turn: Future[str] = Future()

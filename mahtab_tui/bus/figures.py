@@ -72,11 +72,6 @@ def find_figures(answer: str, sources: Sequence[FigureSource], question: str, *,
     return _with_derived(answer, found, tokens)
 
 
-def uncomputed(figures: Iterable[Figure]) -> list[str]:
-    """Return the different texts of the figures that were found nowhere."""
-    return [figure.text for figure in figures_of(figures) if not figure.found]
-
-
 def figures_of(figures: Iterable[Figure]) -> tuple[AnswerFigure, ...]:
     """Return the figures as the record of the answer has them: each text once."""
     by_text: dict[str, AnswerFigure] = {}

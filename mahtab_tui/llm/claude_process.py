@@ -96,10 +96,6 @@ class ClaudeProcess:
     def alive(self) -> bool:
         return self._child.poll() is None
 
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
     def ask(self, content: str | list[dict[str, Any]]) -> None:
         """Send a question, a text or blocks, on a thread, so that neither side can block the other."""
         with contextlib.suppress(queue.Empty):

@@ -120,7 +120,6 @@ _SECTIONS = (
     "skills",
     "loaded-skills",
     "mcp-servers",
-    "prior-session",
     "earlier-conversation",
     "recent-activity",
     "attachments",
@@ -290,13 +289,12 @@ def join_variables(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{text}\n" if "\n" in text else text for text in texts.values()).strip()
 
 
-def render_context(activity: str, prior: str = "", attachments: str = "") -> str:
+def render_context(activity: str, attachments: str = "") -> str:
     """Format the sections that precede a question.
 
-    activity: what happened since the model last spoke, as XML of the bus. attachments: what the person attached, likewise. prior: the last
-    exchange of an earlier session.
+    activity: what happened since the model last spoke, as XML of the bus. attachments: what the person attached, likewise.
     """
-    sections = {"prior-session": defuse(told(prior)), "recent-activity": activity, "attachments": attachments}
+    sections = {"recent-activity": activity, "attachments": attachments}
     return "\n\n".join(f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>" for name, text in sections.items() if text)
 
 

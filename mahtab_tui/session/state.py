@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,20 +12,17 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.bus.codec import as_json, from_json
-from mahtab_tui.bus.left_out import entry_of
-from mahtab_tui.bus.prompt import PromptHandler, shorten
+from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.restoration import Restoration
 from mahtab_tui.kernel.values import Status
-from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.llm.spending import UsageStats
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.session import Session
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.last_session import LastSession, LastSessionError, load_last_session, save_last_session
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
@@ -57,8 +53,6 @@ class SessionState(BaseModel):
 
     globals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
     """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another process."""
-    locals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
-    """The same dictionary after `init_namespace`, as at the top of a module."""
     messages: list[Message] = Field(default_factory=list)
     """The conversation, in words and code."""
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = Field(default_factory=list, repr=False)
@@ -73,11 +67,10 @@ class SessionState(BaseModel):
     _over: object = PrivateAttr(None)
     """The kernel or namespace of `_session`."""
     _owns_kernel: bool = PrivateAttr(False)
-    _agents: weakref.WeakSet[ReplAgent] = PrivateAttr(default_factory=weakref.WeakSet)
 
     def init_namespace(self, ns: dict[str, Any]) -> None:
         """Use the caller's namespace, such as ``globals()``. Existing agents keep the old one."""
-        self.globals_ns = self.locals_ns = ns
+        self.globals_ns = ns
 
     def add_user_message(self, text: str) -> None:
         """Add a user message to the conversation with which new agents start."""
@@ -86,46 +79,6 @@ class SessionState(BaseModel):
     def add_assistant_message(self, text: str) -> None:
         """Add an assistant message to the conversation with which new agents start."""
         self.messages.append({"role": "assistant", "content": text})
-
-    def clear_history(self) -> None:
-        """Forget the conversation and the cells, in agents too. The namespace stays. Waits for a running turn."""
-        for agent in self._agents:
-            agent.forget()
-        self.messages.clear()
-        self.repl_activity.clear()
-
-    def summarize_namespace(self, max_vars: int = MAX_VARIABLES) -> str:
-        """Return one line per variable: ``name: type = summary``. Runs no code of the objects."""
-        return render_variables(self._open().private.variables(), max_vars)
-
-    def get_activity_context(self, max_chars: int = 20_000) -> str:
-        """Return the newest cells and outputs as XML of at most `max_chars` characters, and how many are left out."""
-        activity, session = PromptHandler(), self._open()
-        for record in self.repl_activity:
-            if not session.turns.left_out.held_back(entry_of(record)):
-                activity.take(record)
-        return session.secrets.told(activity.get_context(max_chars))
-
-    def save_last_session(self) -> None:
-        """Save the last question and its answer for the next session; a failure becomes a notice."""
-        last = {message["role"]: message["content"] for message in self.messages}
-        if "user" in last:
-            try:
-                mask = self._open().secrets.told
-                save_last_session(mask(last["user"]), mask(last.get("assistant", "")))
-            except LastSessionError as error:
-                self._open().notice(str(error), "warning")
-
-    def load_last_session(self) -> LastSession | None:
-        """Load the exchange that an earlier session saved; it is sent with the next question. A damaged file is ignored with a notice."""
-        try:
-            last = load_last_session()
-        except LastSessionError as error:
-            self._open().notice(str(error), "warning")
-            return None
-        if last is not None:
-            self._open().turns.tell_prior(last.as_text())
-        return last
 
     @property
     def log(self) -> logging.Logger:
@@ -170,7 +123,6 @@ class SessionState(BaseModel):
 
     def adopt(self, agent: ReplAgent) -> None:
         """Use an agent that was created for this session."""
-        self._agents.add(agent)
         self._open().agent.adopt(agent)
 
     def _open(self) -> Session:

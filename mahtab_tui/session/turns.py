@@ -79,7 +79,6 @@ class TurnHost:
         self.last = max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0)
         """The number of the last question."""
         self._numbers = itertools.count(self.last + 1)
-        self._prior = ""
         """An earlier session's exchange, to be sent with the next question."""
         self._attached: dict[int, str] = {}
         """Attachments as XML, by the numbers of questions that were not sent yet."""
@@ -256,8 +255,7 @@ class TurnHost:
         recent = [cell.code for cell in list(self._cells.finished)[-_RECENT:]]
         variables = describe_for_model(self._kernel, self._private, question, recent, known)
         self._data = "\n".join([self._data, *variables.values()]).casefold()[-_MOST_DATA:]
-        sections = render_context(self._prompt.get_context(), self._prior, attached)
-        self._prior = ""
+        sections = render_context(self._prompt.get_context(), attached)
         self._prompt.clear()
         if self.profile.planning:
             from mahtab_tui.llm.prompts import PLANNING
@@ -289,10 +287,6 @@ class TurnHost:
             self.approvals.cancel(asked)
         if self._cells.assistant_runs:
             self._kernel.interrupt()
-
-    def tell_prior(self, text: str) -> None:
-        """Tell the model about an earlier session, once, with the next question."""
-        self._prior = text
 
 
 def _words(text: str) -> set[str]:

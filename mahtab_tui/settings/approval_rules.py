@@ -67,15 +67,6 @@ class Rule(NamedTuple):
     text: str
     """As the user has written it."""
 
-    @property
-    def target(self) -> str:
-        """The glob for the first argument, which is a file if the call is about one."""
-        return self.arguments[0] if self.arguments and isinstance(self.arguments[0], str) else "*"
-
-    def anywhere(self) -> Rule:
-        """Return the rule without a condition on its target."""
-        return self if self.target == "*" else self._replace(arguments=(_ANY_VALUE, *self.arguments[1:]))
-
     def matches(self, call: Call) -> bool:
         """Whether a call is one of those. An argument that is not known counts against the code: it fits in `deny` and `ask`, not in `allow`."""
         strict = self.action == "allow"

@@ -25,11 +25,6 @@ class ImportOrder:
         self._screen_thread: int | None = None
         self._lock = threading.RLock()
 
-    @property
-    def screen_is_done(self) -> bool:
-        """Whether the main thread has its modules, or there is no screen."""
-        return self._screen_is_done.is_set()
-
     def screen_begins(self) -> None:
         """The main thread has modules to import: others wait from now on."""
         self._screen_thread = threading.get_ident()

@@ -195,10 +195,3 @@ CELLS = {
     "code of the project": "import sys; sys.path.insert(0, D); import inside",
 }
 """By what they try. Nothing may have happened, and nothing may come back that acts later."""
-
-HELD_IN_SILENCE = frozenset(
-    (
-        "map for later",
-        "open by another name for later",
-    )
-)

@@ -276,17 +276,6 @@ def test_a_stop_while_it_is_summarised_asks_nothing_more(desk: Desk) -> None:
     desk.session.log.removeHandler(desk)
 
 
-def test_forgetting_forgets_the_summary(desk: Desk) -> None:
-    llm = Listener()
-    agent = agent_over(desk, llm, 1)
-    agent.ask_sync("question 1")
-    agent.ask_sync("question 2")
-    agent.forget()
-    agent.ask_sync("question 3")
-    assert len(llm._sent[-1]) == 1
-    assert "summary" not in llm._sent[-1][0][1]
-
-
 def ask(it: Opened, turn: int, text: str) -> None:
     it.session.submit("ask", text)
     it.store.wait(tags.AGENT, state="done", turn=turn)

@@ -45,7 +45,7 @@ def test_two_limited_streams_count_together() -> None:
     stdout.write("abc")
     with pytest.raises(OutputLimitError):
         stderr.write("defg")
-    assert (out.getvalue(), err.getvalue(), stdout.left) == ("abc", "de", 0)
+    assert (out.getvalue(), err.getvalue(), stdout.take("f")) == ("abc", "de", "")
 
 
 def test_a_limited_stream_over_another_has_no_value_of_its_own() -> None:

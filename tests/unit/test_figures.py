@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus.figures import MOST_DIFFERENT, SOURCE_END, FigureSource, figure_spans, figures_of, find_figures, uncomputed
+from mahtab_tui.bus.figures import MOST_DIFFERENT, SOURCE_END, FigureSource, figure_spans, figures_of, find_figures
 from mahtab_tui.bus.records import AnswerFigure
 
 CARS = "23.514572864321607\n     mpg  cylinders\n0   18.0          8\n[406 rows x 9 columns]"
@@ -108,7 +108,6 @@ def test_figures_of_an_answer(answer: str, output: str, question: str, found: li
     assert [answer[figure.start : figure.end] for figure in figures] == [figure.text for figure in figures]
     assert [figure.text for figure in figures if figure.found] == found
     assert [figure.text for figure in figures if not figure.found] == missing
-    assert uncomputed(figures) == missing
     assert {(figure.start, figure.end) for figure in figures} <= set(figure_spans(answer)) or "```" in answer or "<" in answer
 
 
@@ -119,10 +118,14 @@ def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
     assert all(figure.found for figure in figures)
 
 
+def missing(answer: str, code: str = "", sources: tuple[FigureSource, ...] = ()) -> list[str]:
+    return [figure.text for figure in find_figures(answer, sources, "", code=code) if not figure.found]
+
+
 def test_a_name_that_the_code_quotes_is_not_missed() -> None:
     answer = "By 'Pclass', the class 'First' leads."
-    assert uncomputed(find_figures(answer, [], "")) == ["'Pclass'", "'First'"]
-    assert uncomputed(find_figures(answer, [], "", code='df.groupby("Pclass")')) == ["'First'"]
+    assert missing(answer) == ["'Pclass'", "'First'"]
+    assert missing(answer, 'df.groupby("Pclass")') == ["'First'"]
 
 
 def test_the_record_has_each_text_once() -> None:
@@ -132,7 +135,7 @@ def test_the_record_has_each_text_once() -> None:
 
 def test_only_the_ends_of_a_huge_source_are_read() -> None:
     source = "12 " + "x" * SOURCE_END + " 13 " + "x" * SOURCE_END + " 14"
-    assert uncomputed(find_figures("12, 13, 14", [FigureSource(1, source)], "")) == ["13"]
+    assert missing("12, 13, 14", sources=(FigureSource(1, source),)) == ["13"]
 
 
 def test_the_number_of_figures_is_limited() -> None:

@@ -39,11 +39,6 @@ async def ask_many(seat: Seat) -> None:
 TURNS = {"halves": halves, "quarters": quarters, "work": work, "ask_many": ask_many}
 
 
-def first_half(messages: Sequence[BaseMessage]) -> bool:
-    """Whether a conversation is that of node 1.1, whose text is a little longer."""
-    return query_of(messages) == "half" and "4,445" in str(messages[1].content)
-
-
 def tree(first: str | BaseException | None) -> Reply:
     """A root with two halves: the first says `first` (None: it thinks for ever), the second ends well; so do the quarters, unless `first` asks."""
 

@@ -13,7 +13,6 @@ from mahtab_tui.agent.state import ExecutionResult
 from mahtab_tui.bus.formatters import defuse
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.told import OVERWRITTEN, told, told_output
-from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.mcp.formatting import AnswerFormat
 from mahtab_tui.search.prompts import plain_message
 
@@ -52,7 +51,6 @@ def test_what_stands_in_a_sequence_is_told(text: str) -> None:
     for said in (
         told_output(text),
         render_results([result]),
-        render_context("", text),
         plain_message("what?", text),
         AnswerFormat().output(text),
     ):

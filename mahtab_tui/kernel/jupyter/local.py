@@ -26,8 +26,6 @@ SAID = 1_000
 """Characters of a kernel's last words that are told."""
 SHUTDOWN = 1.5
 """Seconds that a kernel may take to end by itself."""
-BEAT = 3.0
-"""Seconds after which a kernel that another program started must have shown that it is alive."""
 
 
 class Sockets:

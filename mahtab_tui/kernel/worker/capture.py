@@ -36,11 +36,6 @@ class LimitedOutput(io.TextIOBase):
         self._counter: LimitedOutput = self if sharing is None else sharing._counter
         self._left = limit
 
-    @property
-    def left(self) -> int:
-        """Characters that may still be written."""
-        return self._counter._left
-
     def take(self, text: str) -> str:
         """Return the part of `text` that may still be written, and count it."""
         part = text[: self._counter._left]

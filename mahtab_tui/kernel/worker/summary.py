@@ -27,8 +27,6 @@ _FUNCTIONS = Classes(
 )
 _PLAIN = Classes(bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None))
 _BIG = 1 << 200
-_NAME_OF: Callable[[type], str] = type.__dict__["__name__"].__get__
-"""Returns a class's name, bypassing its metaclass."""
 
 
 def kind_of(value: object) -> str:

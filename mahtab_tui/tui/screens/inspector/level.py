@@ -48,11 +48,6 @@ class Level:
         self.views: dict[int, View] = {}
         self.current = 0
 
-    @property
-    def view(self) -> View | None:
-        """The current view; None until it was opened."""
-        return self.views.get(self.current)
-
     def view_at(self, number: int) -> View:
         """A view by its number; it is made when it is first asked for."""
         if number not in self.views:
