@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(start: Star
     (project / "bad.json").write_text("{")
     (project / "blob.bin").write_bytes(bytes(range(256)))
     screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
-    screen.wait("bad.json could not be loaded: the cell above says why")
+    screen.wait("bad.json could not be loaded: the cell above shows why")
     screen.wait("blob.bin is not a text file: blob is its path")
     screen.enter("6 * 7")
     screen.wait("▌ 42")

@@ -149,7 +149,7 @@ def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Ope
 def test_a_partial_answer_is_said_to_be_partial(open_session: Callable[..., Opened]) -> None:
     it = open_session({"match": "limit|used up|Answer the query now", "text": "About twenty."}, "```python\nprint(len(context))\n```")
     assert ask(it, "rlm('Find the needles', log, max_turns=1)") == "About twenty.\n"
-    assert "partial" in it.store.wait(tags.NOTICE).text
+    assert it.store.wait(tags.NOTICE).text == "rlm() ran out of turns (1); this answer is partial."
 
 
 def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened]) -> None:
