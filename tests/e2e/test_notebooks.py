@@ -99,7 +99,7 @@ def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_is_asked_about(
     screen.wait("Saved a copy as")
     assert "y = x + 1" in sources(project / "copy.ipynb")
     screen.enter("/save copy.py")
-    screen.wait("A copy of it.ipynb ends with .ipynb")
+    screen.wait("A copy of it.ipynb must end in .ipynb")
     screen.enter("/save ~nobody-of-this-name/x.ipynb")
     screen.wait("The notebook cannot be written: No such file or directory.")
     screen.enter("/save")

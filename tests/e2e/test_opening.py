@@ -81,7 +81,7 @@ def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it
     venv.create(project / "plain", with_pip=False)
     screen = start("--model", "demo", "--python", "plain", lines=24)
     screen.wait(r"Data +mahtab-tui data\.csv")
-    screen.wait(r"Model +demo, by rules only\. /model")
+    screen.wait(r"Model +demo: offline, canned rules\. Type /model")
     screen.wait(r"Python +3\.\S+ of(?s:.*)plain, without pandas\. Alt\+I: %pip install pandas")
     screen.send("\x1bi")
     screen.wait("❯ %pip install pandas")

@@ -114,7 +114,7 @@ def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Call
     store.close()
     told = Secrets(lambda: ["sk-later-1234567"]).told
     said = export_session(find_session(None, project), project / "it.ipynb", told)
-    assert said == f"Exported 1 cell into {project}/it.ipynb."
+    assert said == f"Exported 1 cell to {project}/it.ipynb."
     assert "sk-later" not in (project / "it.ipynb").read_text()
     with pytest.raises(FileExistsError):
         export_session(find_session(None, project), project / "it.ipynb", told)

@@ -60,7 +60,7 @@ def test_a_kernel_of_a_server_is_joined_and_left_alone(served: Server) -> None:
         ("", "", "refuses the token"),
         ("?kernel=nothing", TOKEN, r"has no kernel named nothing; it has .*python3"),
         ("?id=nothing", TOKEN, "could not find the kernel nothing"),
-        ("/elsewhere", TOKEN, "HTTP status 404|no Jupyter server"),
+        ("/elsewhere", TOKEN, "HTTP status 404|not a Jupyter server"),
     ],
 )
 def test_what_a_server_refuses_is_a_sentence_without_the_token(served: Server, more: str, token: str, sentence: str) -> None:

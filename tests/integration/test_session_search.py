@@ -76,7 +76,7 @@ def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(open_session: Call
     )
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(Needle(line=8), 'answered', 2, '[')\n"
     it.session.submit("python", "rlm('x', log, returns=len)")
-    assert "TypeError: returns: <built-in function len> is no form of an answer" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+    assert "TypeError: returns: <built-in function len> cannot describe an answer" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
     it.session.submit("python", "import pickle; pickle.loads(pickle.dumps(found)).value[-1]")
     assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
 
