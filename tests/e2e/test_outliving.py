@@ -180,7 +180,7 @@ def test_a_kernel_of_a_screen_is_not_stopped_from_outside(start: Start, project:
     screen.enter("n = 1")
     screen.wait(r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
-    assert "has a screen" in sessions(project, "stop", path.name.split(".")[0], code=1)
+    assert "is open in another terminal" in sessions(project, "stop", path.name.split(".")[0], code=1)
     screen.enter("n + 1")
     screen.wait(r"\b2\b")
 

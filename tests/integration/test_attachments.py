@@ -150,7 +150,7 @@ def test_a_link_out_of_the_project_is_refused_until_its_target_is_named(
     [refused] = gather(cells, mention)
     assert (refused.text, refused.picture) == ("", None)
     assert refused.problem.startswith(f"a link to {home}")
-    assert f"outside of {project}; write @" in refused.problem
+    assert f"outside {project}; write @" in refused.problem
     if "key" in refused.problem:
         [sent] = gather(cells, refused.problem.partition("; write ")[2].removesuffix(" to send it"))
         assert sent.text == "PRIVATE KEY"

@@ -88,7 +88,7 @@ def test_a_session_with_any_name_is_exported_into_its_folder(name: str, file: st
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
-    [("a.txt", "ending"), ("a.py b.py", "Name one file"), ("x y", "Name one file"), ("1x", "ending"), ('"a b.py', "not closed")],
+    [("a.txt", "extension"), ("a.py b.py", "Name one file"), ("x y", "Name one file"), ("1x", "extension"), ('"a b.py', "not closed")],
 )
 def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
     with pytest.raises(BadExport, match=sentence):
@@ -120,7 +120,7 @@ def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Call
         export_session(find_session(None, project), project / "it.ipynb", told)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("extension", ENDINGS)
 def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(ending: str, home: Path, project: Path) -> None:
     store, _, _ = new_store(project)
     for record in (
