@@ -120,7 +120,7 @@ def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Call
         export_session(find_session(None, project), project / "it.ipynb", told)
 
 
-@pytest.mark.parametrize("extension", ENDINGS)
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_saved_session_has_no_text_of_a_private_variable_that_its_cells_tell(ending: str, home: Path, project: Path) -> None:
     store, _, _ = new_store(project)
     for record in (
