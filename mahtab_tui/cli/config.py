@@ -104,7 +104,7 @@ def edit(project: Project = False) -> None:
 
 @config_app.command()
 def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
-    """Show what this project's files set, and tell the model, that is not trusted yet, and use it from now on if you agree.
+    """Show this project's settings and model instructions that are not trusted yet, and trust them if you agree.
 
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """

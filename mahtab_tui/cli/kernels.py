@@ -16,7 +16,7 @@ def clean(
     address: Annotated[str, typer.Argument(help="As for --kernel: ssh://HOST, or command: and a program that runs Python")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
 ) -> None:
-    """Remove the files and the saved variables that sessions have left on another machine. Exit codes: 0 removed, 1 not removed."""
+    """Remove the files and saved variables that sessions left on another machine. Exit codes: 0 removed, 1 not removed."""
     from mahtab_tui.bus.sanitize import one_line
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.kernel.elsewhere.address import parse

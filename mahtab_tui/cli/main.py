@@ -198,7 +198,7 @@ def _new_ground(settings: Settings, project: Path) -> Ground:
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What to ask")],
+    question: Annotated[str, typer.Argument(help="The question")],
     model: Model = None,
     approval: Approval = None,
     python: Python = None,
@@ -250,7 +250,7 @@ def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manua
 
 
 def doctor() -> None:
-    """Check this machine: what was found, and what to do about what is missing."""
+    """Check this machine, and show what to do about anything missing."""
     from mahtab_tui.cli.doctor import report
 
     need_folder()

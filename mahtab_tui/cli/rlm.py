@@ -160,7 +160,7 @@ def search_once(
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
     if answer.state == "partial":
-        _tell("mahtab-tui: the answer is partial: the search ended before it was complete.")
+        _tell(f"mahtab-tui: {plain(secrets.mask(answer.why)).rstrip('.') or 'the search ended early'}; this answer is partial.")
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
 
 

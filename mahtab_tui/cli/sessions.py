@@ -121,7 +121,7 @@ def search(
     all_projects: AllProjects = False,
     limit: Annotated[int, typer.Option(metavar="N", help="Print only the newest N", min=1)] = NEWEST,
 ) -> None:
-    """Find sessions by what was said and run in them. Exit codes: 0 found, 1 nothing was found."""
+    """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
     from mahtab_tui.store.digest import catch_up
     from mahtab_tui.store.finding import find_sessions, wanted_words
     from mahtab_tui.store.resume import database
@@ -164,7 +164,7 @@ def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TIT
 
 @sessions_app.command("stop")
 def stop_kernel(session: SessionId) -> None:
-    """End the kernel that waits for a session; the variables that were saved stay. Exit codes: 0 ended, 1 not ended."""
+    """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not stopped."""
     from mahtab_tui.cli.kernels_waiting import stop
 
     stop(session)

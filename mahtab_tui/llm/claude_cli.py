@@ -241,7 +241,7 @@ class ChatClaudeCLI(BaseChatModel):
             if event is None:
                 if stopping:
                     return
-                raise ModelError(f"{process.ending()} Ask again; what was said so far stays.")
+                raise ModelError(f"{process.ending()} Ask again; the conversation is still there.")
             if event:
                 heard = now
             for said in turn.fold(event):

@@ -96,7 +96,7 @@ class Attachments:
                     attachment = Attachment(attachment.label, "", problem=f"at most {MOST} pictures go with a question")
                 if len(attachment.text) > room:
                     attachment = Attachment(
-                        attachment.label, attachment.size, problem=f"too much: all attachments together have at most {TOGETHER:,} characters"
+                        attachment.label, attachment.size, problem=f"too much: all attachments together may have at most {TOGETHER:,} characters"
                     )
                 room -= len(attachment.text)
                 attachments.append(attachment)

@@ -60,7 +60,7 @@ class CellThread:
             self._kernel.installed(loading.module, load=True)
         result = self._cells.run(loading.code, origin="user", party=YOU)
         if result.status is not Status.OK:
-            self._notice(f"{one_line(file.path.name)} could not be loaded: the cell above says why. There is no variable {file.name}.", "warning")
+            self._notice(f"{one_line(file.path.name)} could not be loaded: the cell above shows why. There is no variable {file.name}.", "warning")
         elif loading.note:
             self._notice(loading.note, "warning")
         return result.status is Status.OK

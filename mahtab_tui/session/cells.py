@@ -125,7 +125,7 @@ class Cells:
         """
         if foreign := [party for whose, party in list(self._parties.values()) if whose != "user"]:
             return foreign[-1]
-        whose, party = self._writers.get(cell or 0, ("", "code that goes on after its cell"))
+        whose, party = self._writers.get(cell or 0, ("", "code that outlives its cell"))
         return None if whose == "user" else party
 
     def run(

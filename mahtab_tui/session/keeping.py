@@ -282,4 +282,4 @@ def sentence(back: list[str], missing: list[NotKept]) -> str:
 
 
 def _variables(count: int) -> str:
-    return "No variable" if not count else "1 variable" if count == 1 else f"{count:,} variables"
+    return "No variables" if not count else "1 variable" if count == 1 else f"{count:,} variables"

@@ -149,7 +149,7 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
     imports = f"import {module}\n" if module else ""
     its_path = f"from pathlib import Path\n{name} = Path({path})"
     if file.size > MOST_BYTES:
-        return LoadingCell(its_path, f"{shown} has {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.")
+        return LoadingCell(its_path, f"{shown} is {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.")
     if reader := _OF_PANDAS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")

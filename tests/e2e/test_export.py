@@ -21,13 +21,13 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     screen.enter("numbers = [3, 1, 2]; print('are ' + 'there')")
     screen.wait("are there")
     screen.enter("`/export it.md")
-    screen.wait("Exported 1 cell into it.md")
+    screen.wait("Exported 1 cell to it.md")
     screen.enter("/export it.md")
     screen.wait("already exists. Replace it?")
     screen.press("escape")
     screen.wait_gone("Replace it")
     screen.enter("/export numbers.py")
-    screen.wait("Exported 1 cell into numbers.py")
+    screen.wait("Exported 1 cell to numbers.py")
     screen.enter("/export ~nobody-of-this-name/it.md")
     screen.wait("cannot be written: No such file or directory.")
     screen.enter("/export it.txt")
@@ -36,7 +36,7 @@ def test_a_session_becomes_a_file(start: Start, project: Path) -> None:
     assert "are there" in (project / "it.md").read_text()
     assert "numbers = [3, 1, 2]" in (project / "numbers.py").read_text()
 
-    assert run("-o", "it.html").stdout == "Exported 1 cell into it.html.\n"
+    assert run("-o", "it.html").stdout == "Exported 1 cell to it.html.\n"
     assert "<!DOCTYPE html>" in (project / "it.html").read_text()
     again = run("-o", "it.html")
     assert (again.returncode, again.stderr) == (1, "mahtab-tui: it.html already exists. --force replaces it.\n")

@@ -100,9 +100,9 @@ def test_an_edit_runs_as_the_same_cell_and_another_programs_edit_stays(start: St
     screen.wait("Saved a copy as")
     assert "y = x + 1" in sources(project / "copy.ipynb")
     screen.enter("/save copy.py")
-    screen.wait(r"A copy of it \(2\).ipynb ends with")
+    screen.wait(r"A copy of it \(2\).ipynb must end in .ipynb")
     screen.enter("/save copy.ipynb")
-    screen.wait("copy.ipynb is there already")
+    screen.wait("copy.ipynb already exists")
     screen.enter("/save ~nobody-of-this-name/x.ipynb")
     screen.wait("The notebook cannot be written: No such file or directory.")
     assert screen.leave() == 0

@@ -153,7 +153,7 @@ def test_leaving_offers_to_leave_the_cell_running_and_lists_say_so(start: Start,
     assert "Stopped the kernel" in sessions(project, "stop", session[1][:4])
     wait_for(lambda: not alive(kernel))
     assert "no kernel" in sessions(project, "stop", session[1], code=1)
-    assert "wait" not in sessions(project)
+    assert "in the background" not in sessions(project)
     (left,) = (home / ".mahtab" / "run" / "kernels").glob(f"{session[1]}*")
     assert left.read_bytes() == b"1\nbegun\n", "the next screen shows it"
     again = start("--model", "demo", "--resume", session[1])
@@ -180,7 +180,7 @@ def test_a_kernel_of_a_screen_is_not_stopped_from_outside(start: Start, project:
     screen.enter("n = 1")
     screen.wait(r"\+ n int")
     (path,) = (home / ".mahtab" / "run" / "kernels").glob("*.sock")
-    assert "has a screen" in sessions(project, "stop", path.name.split(".")[0], code=1)
+    assert "is open in another terminal" in sessions(project, "stop", path.name.split(".")[0], code=1)
     screen.enter("n + 1")
     screen.wait(r"\b2\b")
 
@@ -239,5 +239,5 @@ def test_a_kernel_elsewhere_that_waits_is_listed_and_a_machine_that_is_away_is_s
     back.press("ctrl+c")
     back.wait(IDLE)
     assert back.leave() == 0
-    assert "wait" not in sessions(project)
+    assert "in the background" not in sessions(project)
     wait_for(lambda: road.sockets() == [])

@@ -44,7 +44,7 @@ def test_what_the_models_code_changed_is_undone_and_then_kept(start: Start, repl
     screen.wait("Cannot be undone:")
     screen.wait("x: this file was opened for writing; it stays as it is now")
     screen.press("f8")
-    screen.wait("runs by itself")
+    screen.wait("auto-run")
     screen.press("f8")
     screen.wait("ask first")
     screen.press("escape")

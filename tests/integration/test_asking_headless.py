@@ -59,7 +59,7 @@ def test_changes_cannot_be_reviewed_so_the_code_is_not_run(
     assert ask_once("Make it.", load_settings(model=model, approval="review"), [], as_json=False) == REFUSED
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert first == "mahtab-tui: Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
-    assert second.startswith("mahtab-tui: Nobody could approve this code")
+    assert second.startswith("mahtab-tui: Not run: no one is here to approve it")
     assert not (project / "made").exists()
 
 

@@ -91,7 +91,7 @@ def test_all_that_goes_along_is_bounded_and_what_is_too_much_is_said(cells: Cell
     (project / "short.txt").write_text("sugar")
     found = gather(cells, "@0.txt @1.txt @2.txt @3.txt @4.txt @5.txt @short.txt")
     assert [bool(each.problem) for each in found] == [False] * 4 + [True] * 2 + [False]
-    assert found[4].problem == f"too much: all attachments together have at most {TOGETHER:,} characters"
+    assert found[4].problem == f"too much: all attachments together may have at most {TOGETHER:,} characters"
     assert sum(len(each.text) for each in found) <= TOGETHER
 
 
@@ -150,7 +150,7 @@ def test_a_link_out_of_the_project_is_refused_until_its_target_is_named(
     [refused] = gather(cells, mention)
     assert (refused.text, refused.picture) == ("", None)
     assert refused.problem.startswith(f"a link to {home}")
-    assert f"outside of {project}; write @" in refused.problem
+    assert f"outside {project}; write @" in refused.problem
     if "key" in refused.problem:
         [sent] = gather(cells, refused.problem.partition("; write ")[2].removesuffix(" to send it"))
         assert sent.text == "PRIVATE KEY"

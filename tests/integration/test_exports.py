@@ -78,7 +78,7 @@ def test_a_session_with_any_name_is_exported_into_its_folder(name: str, file: st
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
-    [("a.txt", "ending"), ("a.py b.py", "Name one file"), ("x", "ending"), ("1x", "ending"), ('"a b.py', "not closed")],
+    [("a.txt", "extension"), ("a.py b.py", "Name one file"), ("x", "extension"), ("1x", "extension"), ('"a b.py', "not closed")],
 )
 def test_what_cannot_be_exported_is_a_sentence(typed: str, sentence: str, project: Path) -> None:
     with pytest.raises(BadExport, match=sentence):
@@ -104,7 +104,7 @@ def test_a_saved_session_has_no_key_that_was_configured_later(open_session: Call
     store.close()
     told = Secrets(lambda: ["sk-later-1234567"]).told
     said = export_session(find_session(None, project), project / "it.ipynb", told)
-    assert said == f"Exported 1 cell into {project}/it.ipynb."
+    assert said == f"Exported 1 cell to {project}/it.ipynb."
     assert "sk-later" not in (project / "it.ipynb").read_text()
     with pytest.raises(FileExistsError):
         export_session(find_session(None, project), project / "it.ipynb", told)

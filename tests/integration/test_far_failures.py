@@ -34,9 +34,9 @@ from tests.waiting import wait_for
         ("command: sh -c 'echo Try --help. >&2'", r"did not start a kernel: Try --help.$"),
         ("command:", "names no program"),
         ("command: 'a", "cannot be read"),
-        ("ssh://", "is no address"),
-        ("ssh://-oProxyCommand=x", "is no address"),
-        ("http://host", "is no address"),
+        ("ssh://", "is not a kernel address"),
+        ("ssh://-oProxyCommand=x", "is not a kernel address"),
+        ("http://host", "is not a kernel address"),
     ],
 )
 def test_what_is_no_way_to_a_kernel_is_refused_with_a_sentence(address: str, sentence: str) -> None:

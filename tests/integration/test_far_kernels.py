@@ -130,7 +130,7 @@ def test_what_is_printed_while_the_wire_is_cut_comes_once_and_in_order(road: Roa
     assert result.status is Status.OK
     assert result.output == "go\n" + "".join(f"{i}\n" for i in range(300))
     texts = [cells.host.states.get_nowait()[1] for _ in range(cells.host.states.qsize())]
-    assert any("is lost" in text for text in texts)
+    assert any("Lost the connection" in text for text in texts)
     assert any("Reconnected to" in text for text in texts)
 
 
@@ -246,7 +246,7 @@ def test_a_kernel_nobody_comes_back_to_ends(road: Road) -> None:
     wait_for(lambda: road.sockets() == [])
     (road.folder / "refuse").unlink()
     assert "not there any more" in cells.host.wait_for_late("not there any more")
-    while "A new kernel" not in cells.host.wait_for_state(KernelState.IDLE):
+    while "Started a new kernel" not in cells.host.wait_for_state(KernelState.IDLE):
         pass
     assert "NameError" in cells.run("x").output
 

@@ -156,7 +156,7 @@ def test_a_server_that_dies_is_started_again_once_and_that_is_said(open_with: Op
     it = open_with(echo=plain())
     assert "ToolFailed: The server echo ended during the call: it exited with code 3" in it.run("echo.die()").text
     assert it.run("echo.say('again')").text == "again\n"
-    assert [record.text for record in it.store.records if record.tag == tags.NOTICE and "started again" in record.text] == [
+    assert [record.text for record in it.store.records if record.tag == tags.NOTICE and "is being restarted" in record.text] == [
         "The MCP server echo had ended: it exited with code 3 (the server writes to stderr). It is being restarted."
     ]
     it.run("echo.die()", "echo.die()")
@@ -168,7 +168,7 @@ def test_many_threads_that_find_a_server_dead_start_it_once(open_with: Open) -> 
     it.run("echo.die()")
     it.run("from concurrent.futures import ThreadPoolExecutor as P\nwith P(16) as pool: r = list(pool.map(echo.say, map(str, range(16))))")
     assert it.value("len(r)") == "16"
-    assert sum("started again" in record.text for record in it.store.records if record.tag == tags.NOTICE) == 1
+    assert sum("is being restarted" in record.text for record in it.store.records if record.tag == tags.NOTICE) == 1
 
 
 def test_tools_that_change_are_there_at_the_next_call(open_with: Open) -> None:

@@ -120,7 +120,7 @@ def test_help_says_what_a_server_is_and_lists_its_tools(open_with: Open) -> None
     it = open_with(echo=plain())
     assert "It is started when a tool is first used." in it.run("help(echo)").text
     it.run("echo.say('x')")
-    assert "Tools (help(echo.tool) shows more:\n" in (text := it.run("help(echo)").text)
+    assert "Tools (help(echo.tool) shows more):\n" in (text := it.run("help(echo)").text)
     assert "    say: Say a text.\n" in text
     assert "load_soon" not in text
     assert "write(text: 'str')" in it.run("help(echo.write)").text

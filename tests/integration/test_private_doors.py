@@ -237,6 +237,8 @@ def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None
 
 
 def test_the_model_cannot_take_a_mark_away(it: Doors) -> None:
+    marked = "word is private: models and agents know it exists, but not what it contains."
+    assert marked in [record.text for record in it.store.records if record.tag == tags.NOTICE]
     it.allow()
     told = it.ask("Do it.", "```python\nprivate('wor' + chr(100), False) or word\n```", "It failed.")
     assert "cannot make a private variable public" in told

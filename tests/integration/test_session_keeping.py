@@ -185,7 +185,7 @@ def test_files_of_others_are_a_warning_and_stay(open_session: Open, kept: Kept) 
 @pytest.mark.parametrize(
     ("back", "missing", "said"),
     [
-        (0, 1, "No variable restored, 1 not: n0 (why)."),
+        (0, 1, "No variables restored, 1 not: n0 (why)."),
         (1, 0, "1 variable restored."),
         (1200, 7, "1,200 variables restored, 7 not: n0 (why), n1 (why), n2 (why), n3 (why), n4 (why), and 2 more."),
     ],

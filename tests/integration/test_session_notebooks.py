@@ -95,7 +95,7 @@ def test_what_waits_can_be_taken_back(open_session: OpenSession, project: Path) 
 @pytest.mark.parametrize(
     ("start", "sentence"),
     [
-        (lambda notebook: notebook.run(1), "Cell 1 is not a code cell."),
+        (lambda notebook: notebook.run(1), "Notebook cell 1 is not a code cell."),
         (lambda notebook: notebook.run(8), "it.ipynb has no cell 8."),
         (lambda notebook: notebook.run(0), "it.ipynb has no cell 0."),
         (lambda notebook: notebook.run_up_to(9), "it.ipynb has no cell 9."),

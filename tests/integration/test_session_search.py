@@ -76,7 +76,7 @@ def test_an_answer_is_data_in_the_form_that_the_cell_asks_for(open_session: Call
     )
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "(Needle(line=8), 'answered', 2, '[')\n"
     it.session.submit("python", "rlm('x', log, returns=len)")
-    assert "TypeError: returns: <built-in function len> is no form of an answer" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+    assert "TypeError: returns: <built-in function len> cannot describe an answer" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
     it.session.submit("python", "import pickle; pickle.loads(pickle.dumps(found)).value[-1]")
     assert it.store.wait(tags.USER_REPL_OUT, cell=5).text == "Needle(line=5008)\n"
 
@@ -149,7 +149,7 @@ def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Ope
 def test_a_partial_answer_is_said_to_be_partial(open_session: Callable[..., Opened]) -> None:
     it = open_session({"match": "limit|used up|Answer the query now", "text": "About twenty."}, "```python\nprint(len(context))\n```")
     assert ask(it, "rlm('Find the needles', log, max_turns=1)") == "About twenty.\n"
-    assert "partial" in it.store.wait(tags.NOTICE).text
+    assert it.store.wait(tags.NOTICE).text == "rlm() ran out of turns (1); this answer is partial."
 
 
 def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened]) -> None:

@@ -52,10 +52,15 @@ def test_it_is_as_before(cells: Cells, setup: str, change: str, look: str) -> No
 @pytest.mark.parametrize(
     ("setup", "change", "name", "reason"),
     [
-        ("g = (i for i in range(9))", "next(g)", "g", "moved on"),
-        ("box = {'g': (i for i in range(9))}", "next(box['g'])", "box", "moved on"),
+        ("g = (i for i in range(9))", "next(g)", "g", "has advanced"),
+        ("box = {'g': (i for i in range(9))}", "next(box['g'])", "box", "has advanced"),
         ("import threading; k = threading.Lock()", "k.acquire()", "k", "acquired or released"),
-        ("import threading; e = threading.Event()", "t = threading.Thread(target=e.wait, name='mine', daemon=True); t.start()", "mine", "still runs"),
+        (
+            "import threading; e = threading.Event()",
+            "t = threading.Thread(target=e.wait, name='mine', daemon=True); t.start()",
+            "mine",
+            "is still running",
+        ),
         (
             "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t (a)')",
             "c.execute('insert into t values (1)')",

@@ -107,7 +107,7 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
         await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "review"}))
         assert line(pilot).startswith("◐ mahtab  sales-march  demo  review changes  12.5k tok  $0.03")
         await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}), usage(cost=1.0))
-        assert line(pilot).startswith("◐ mahtab  sales-march  demo  runs by itself  25.0k tok  $1.03")
+        assert line(pilot).startswith("◐ mahtab  sales-march  demo  auto-run  25.0k tok  $1.03")
         await told(pilot, usage(cost=None))
         assert "$1.03+" in line(pilot)
 
@@ -136,7 +136,7 @@ async def test_a_long_name_hides_neither_approval_nor_cost(make_app: MakeApp, si
     async with make_app(made(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(size=size) as pilot:
         await drawn(pilot)
         assert shown in line(pilot)
-        assert "…  runs by itself  " in line(pilot)
+        assert "…  auto-run  " in line(pilot)
         assert "$12.50 " in line(pilot)
 
 

@@ -59,7 +59,7 @@ async def test_the_call_is_explained(pilot: Pilot[None], code: str) -> None:
 
 
 async def test_what_is_not_known_is_said(pilot: Pilot[None]) -> None:
-    assert await explained(pilot, "nobody(") == "No help for what is at the cursor."
+    assert await explained(pilot, "nobody(") == "No help for the code at the cursor."
 
 
 async def test_a_kernel_that_does_not_answer_is_told(pilot: Pilot[None]) -> None:

@@ -57,4 +57,4 @@ async def test_without_instructions_it_says_where_they_go(app: MahtabApp, projec
         await drawn(pilot)
         await app.run_action("command('instructions')")
         await until(pilot, lambda: bool(text(app)))
-        assert text(app).startswith("There are no instructions. ~/.mahtab/AGENTS.md holds yours")
+        assert text(app).startswith("There are no instructions. Yours go into ~/.mahtab/AGENTS.md")

@@ -16,7 +16,7 @@ HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
 OTHERS = (
     KernelChoice("here", "here", "this machine"),
     KernelChoice("python", ".venv", "an environment of this machine"),
-    KernelChoice("session", "1a2b3c4d", "in the background, running cell 3: opens its session"),
+    KernelChoice("session", "1a2b3c4d", "runs cell 3: opens its session"),
     KernelChoice("address", "ssh://me@[b]host\x1b]0;x\x07", "used before"),
 )
 

@@ -191,9 +191,9 @@ async def test_a_session_is_renamed_exported_and_deleted(tmp_path: Path) -> None
         await until(pilot, lambda: "  Money  " in screen.line(screen.listing.rows[1], 60).plain)
         assert screen.listing.chosen == screen.listing.rows[1]
         for file, outcome in (
-            ("report.md", "Exported 2 cells into"),
-            ("report.md", "is there already"),
-            ("report.txt", "ending says"),
+            ("report.md", "Exported 2 cells to"),
+            ("report.md", "already exists"),
+            ("report.txt", "extension sets its format"),
             ("no/x.md", f"{tmp_path}/no/x.md cannot be written: No such file"),
         ):
             await pilot.press("f6")

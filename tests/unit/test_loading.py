@@ -114,7 +114,7 @@ def test_a_huge_file_is_not_read(folder: Path) -> None:
     [file_] = look_at_files([Path("huge.csv")])
     cell = loading_cell(file_, folder, pandas=True)
     assert cell.code == "from pathlib import Path\nhuge = Path('huge.csv')"
-    assert cell.note == "huge.csv has 0.5 GB, too much to load: huge is its path. rlm() can search it."
+    assert cell.note == "huge.csv is 0.5 GB, too much to load: huge is its path. rlm() can search it."
 
 
 def test_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

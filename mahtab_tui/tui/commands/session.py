@@ -133,7 +133,9 @@ def export(work: Workspace, typed: str) -> None:
         exports.export(session, order)
 
 
-@command("sessions", "", "Sessions", "Search what was said and run in all sessions; read, resume, rename or delete one", "Session", slash="sessions")
+@command(
+    "sessions", "", "Sessions", "Search the conversations and cells of all sessions; read, resume, rename or delete one", "Session", slash="sessions"
+)
 def sessions(work: Workspace) -> None:
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions.screen import sessions_screen

@@ -17,7 +17,7 @@ from mahtab_tui.settings.writing import allow
 from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.dialog import TextDialog
 
-_NONE = "There are no instructions. ~/.mahtab/AGENTS.md holds yours, AGENTS.md in a project those of the project."
+_NONE = "There are no instructions. Yours go into ~/.mahtab/AGENTS.md, a project's into its AGENTS.md."
 
 
 class InstructionsScreen(TextDialog):

@@ -117,11 +117,8 @@ def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
     if not info.place:
         found += [KernelChoice("python", each.path, "an environment of this machine") for each in found_environments(Path(info.cwd), info.executable)]
     waits = [each for each in waiting_kernels() if not each.has_host]
-    found += [
-        KernelChoice("session", each.session, f"in the background, {f'running cell {each.cell}' if each.cell else 'idle'}: opens its session")
-        for each in waits
-    ]
-    found += [KernelChoice("session", each.session, f"in the background on {each.station.label}: opens its session") for each in waiting_elsewhere()]
+    found += [KernelChoice("session", each.session, f"{f'runs cell {each.cell}' if each.cell else 'idle'}: opens its session") for each in waits]
+    found += [KernelChoice("session", each.session, f"on {each.station.label}: opens its session") for each in waiting_elsewhere()]
     if find_spec("jupyter_client") is not None:
         found += [KernelChoice("address", f"jupyter:{name}", "a Jupyter kernel of this machine") for name in found_kernelspecs()]
     return found + [KernelChoice("address", address, "used before") for address in recent]

@@ -27,7 +27,7 @@ FULL = 0.8
 """The part of the model's window from which the header warns."""
 
 _STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad"), "taken over": ("○", "$warning")}
-_APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "runs by itself", "plan": "plans only"}
+_APPROVAL = {"ask": "ask first", "review": "review changes", "auto": "auto-run", "plan": "plans only"}
 
 
 def short_count(number: int) -> str:

@@ -51,7 +51,7 @@ def decided(action: str, reason: str = "", request: str = "1") -> tuple[object, 
 
 async def test_it_shows_what_has_changed_and_what_cannot_be_taken_back(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    assert text(pilot, "about") == "Keep or undo what cell 4 of claude has changed?"
+    assert text(pilot, "about") == "Keep or undo what cell 4 of claude changed?"
     rows = text(pilot, "changes").split("\n")
     assert rows[:2] == ["~ df  DataFrame 100 × 4 → 98 × 5", "+ total  int 5"]
     assert rows[2].startswith("− [red]x[/]")

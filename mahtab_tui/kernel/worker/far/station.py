@@ -257,7 +257,7 @@ class Station:
                 if self._exited and self._kernel.state.cell:
                     answer = self._tell_last()
                 elif self._exited or self._ends_at:
-                    new.send(b'{"error": "the kernel has ended meanwhile"}\n')
+                    new.send(b'{"error": "the kernel has ended in the meantime"}\n')
                     raise ValueError("nothing to attach to")
                 else:
                     answer = self._attach(str(said["host"]), str(said["attach"]))

@@ -137,7 +137,7 @@ class UndoHistory:
             self._drop_for_memory()
 
     def _drop_for_memory(self) -> None:
-        self._drop_oldest(f"{self._bytes // 2**20} MB may be used for undo (undo_memory)")
+        self._drop_oldest(f"only {self._bytes // 2**20} MB may be used for undo (undo_memory)")
         for checkpoint in self._ended:
             checkpoint.wait()
         self._ended = []

@@ -63,7 +63,7 @@ def _content(about: Explanation | None) -> Content:
     from textual.highlight import highlight  # loaded late, for a fast start
 
     if about is None:
-        return Content("No help for what is at the cursor.")
+        return Content("No help for the code at the cursor.")
     parts = [highlight(plain(about.signature), language="python")]
     if about.doc:
         parts.append(Content(plain(about.doc)))

@@ -320,7 +320,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         reads = reading is not None and reading.has_focus
         entry = reading.entry if reading is not None and reads else ""
         if reads and not entry:
-            self.listing.say("Mark a cell, a question or an answer: the copy holds what was before it.")
+            self.listing.say("Mark a cell, a question or an answer: the copy contains everything before it.")
             return
 
         def copied() -> Callable[[], None]:
