@@ -13,7 +13,7 @@ from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import asking, done, running, wide
 
-_STATES: dict[str, Callable[[], list[Record]]] = {"empty": list, "running": running, "asking": asking, "wide": wide, "done": done}
+_STATES: dict[str, Callable[[], list[Record]]] = {"running": running, "asking": asking, "wide": wide, "done": done}
 
 
 async def drawn(pilot: Pilot[None]) -> None:

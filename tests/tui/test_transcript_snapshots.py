@@ -108,10 +108,6 @@ def test_what_is_more_than_text(snap_compare: Callable[..., bool], size: tuple[i
     assert snap_compare(PaneApp(records), terminal_size=size, run_before=pictured)
 
 
-def test_a_greeting(snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(PaneApp(), terminal_size=(80, 24))
-
-
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_calls_of_tools(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
     """Folded to three rows; the arguments as they run, nothing of them read as markup."""
