@@ -44,10 +44,7 @@ def shown(screen: BranchesScreen) -> list[str]:
     return [screen.line(each, 100).plain for each in screen.listing.rows]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 35)])
-def test_the_list_shows_where_each_branch_begins(
-    make_app: Callable[..., MahtabApp], size: tuple[int, int], snap_compare: Callable[..., bool]
-) -> None:
+def test_the_list_shows_where_each_branch_begins(make_app: Callable[..., MahtabApp], snap_compare: Callable[..., bool]) -> None:
     app = make_app()
 
     async def run(pilot: Pilot[int]) -> None:
@@ -55,7 +52,7 @@ def test_the_list_shows_where_each_branch_begins(
         await until(pilot, lambda: len(screen.listing.rows) == 4)
         await pilot.pause()
 
-    assert snap_compare(app, terminal_size=size, run_before=run)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=run)
 
 
 async def test_a_branch_is_chosen_filtered_and_refused(make_app: Callable[..., MahtabApp]) -> None:
