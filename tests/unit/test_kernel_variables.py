@@ -99,22 +99,16 @@ def test_an_object_of_the_users_is_listed_with_its_first_public_fields() -> None
     class Slots:
         __slots__ = ("size", "unset")
 
-        def __repr__(self) -> str:
-            return boom()
+        __repr__ = __getattr__ = boom
 
     class Order(Slots):
         def __init__(self) -> None:
-            self.id, self.total, self._cache = 7, 3.5, {}
+            self.id, self.total, self._cache = 7, 3.5, boom
             self.api_key = "sk-1234567"
             self.note = "red\x1b[31m" * 20
             self.owner, self.size = self, 1
 
-        @property
-        def computed(self) -> int:
-            return boom()
-
-        def __getattr__(self, name: str) -> Any:
-            return boom()
+        computed = property(boom)
 
     [listed] = NamespaceWatch({"order": Order()}).listing()
     assert listed["type"] == "Order"

@@ -60,7 +60,8 @@ def fields(value: Any) -> str:
 
     No value is cut, because a secret is recognised only as a whole.
     """
-    words, room = [], WIDTH - len("(…)")
+    words: list[str] = []
+    room = WIDTH - len("(…)")
     for label, item in stored_fields(value):
         word = f"{one_line(label, _FIELD)}={_field(item, label)}"
         room -= len(word) + len(", ")
