@@ -30,8 +30,7 @@ async def ready(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: app.focused is app.area)
 
 
-@pytest.mark.parametrize("size", [SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
-@pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
+@pytest.mark.parametrize(("theme", "size"), [("mahtab", SIZE), ("mahtab-day", WIDE)], ids=["mahtab-80x24", "mahtab-day-160x40"])
 def test_python(snap_compare: Compare, home: Path, theme: str, size: tuple[int, int]) -> None:
     app = EditorApp(home, theme)
 
@@ -42,9 +41,8 @@ def test_python(snap_compare: Compare, home: Path, theme: str, size: tuple[int, 
     assert snap_compare(app, terminal_size=size, run_before=before)
 
 
-@pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
-def test_ask(snap_compare: Compare, home: Path, theme: str) -> None:
-    app = EditorApp(home, theme)
+def test_ask(snap_compare: Compare, home: Path) -> None:
+    app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
@@ -53,15 +51,14 @@ def test_ask(snap_compare: Compare, home: Path, theme: str) -> None:
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-@pytest.mark.parametrize("size", [(60, 24), SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
-def test_approval(snap_compare: Compare, home: Path, size: tuple[int, int]) -> None:
+def test_approval(snap_compare: Compare, home: Path) -> None:
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:
         await ready(pilot)
         app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
 
-    assert snap_compare(app, terminal_size=size, run_before=before)
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
 @pytest.mark.parametrize("key", ["e", "n"])
@@ -104,8 +101,7 @@ def test_input(snap_compare: Compare, home: Path) -> None:
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-@pytest.mark.parametrize("size", [(60, 20), SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
-def test_history_search(snap_compare: Compare, home: Path, size: tuple[int, int]) -> None:
+def test_history_search(snap_compare: Compare, home: Path) -> None:
     remember(home, [("print(daily)", "python"), ("which days are outliers, and why?", "ask"), (CODE, "python")])
     app = EditorApp(home)
 
@@ -116,4 +112,4 @@ def test_history_search(snap_compare: Compare, home: Path, size: tuple[int, int]
         await write(pilot, "out")
         await until(pilot, lambda: search._found_for == "out")
 
-    assert snap_compare(app, terminal_size=size, run_before=before)
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from textual.widget import Widget
+from textual.widgets import Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.app import MahtabApp
@@ -15,7 +18,7 @@ from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.search_story import running
+from tests.tui.search_story import done, running
 from tests.tui.story import WAITING, drawn, story
 
 MakeApp = Callable[..., MahtabApp]
@@ -53,6 +56,7 @@ async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: Ma
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await app.run_action("command('toggle-namespace')")
+        await app.run_action("command('toggle-recursion')")
         await pilot.pause()
         assert not app.query_one("#side").display
         await pilot.press("f3")
@@ -61,36 +65,53 @@ async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: Ma
 
 
 @pytest.mark.parametrize("namespace", [True, False], ids=["beside the namespace", "alone"])
-@pytest.mark.parametrize("size", [(120, 35), (200, 50)])
-async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: MakeApp, size: tuple[int, int], namespace: bool) -> None:
+@pytest.mark.parametrize("size", [(110, 35), (200, 50)])
+async def test_an_example_stands_in_five_rows_until_a_search_takes_more(make_app: MakeApp, size: tuple[int, int], namespace: bool) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
         if not namespace:
             await app.run_action("command('toggle-namespace')")
-            await pilot.pause()
-        splitter = app.query_one("#namespace-splitter")
-        assert not app.query("#recursion")
-        assert not splitter.region
-        assert bool(app.query_one("#side").region) is namespace
-        app.panes.fold_searches(running())
-        recursion = app.query_one(SearchTreePane)
-        await until(pilot, lambda: bool(recursion.region))
+        await pilot.pause()
+        side, splitter = app.query_one("#side"), app.query_one("#namespace-splitter")
+        example = app.query_one("#search-example", Static)
+        assert example.region.bottom == side.region.bottom
+        assert example.region.height == (5 if namespace else side.region.height)
+        text = " ".join(" ".join(strip.text for strip in example.render_lines(example.size.region)).split())
+        assert text == 'RECURSION rlm("question", text) searches a long text; each call shows here'
         assert bool(splitter.region) is namespace
+        app.panes.fold_searches(running())
+        await until(pilot, lambda: bool(app.query(SearchTreePane)) and bool(app.query_one(SearchTreePane).region))
+        recursion = app.query_one(SearchTreePane)
+        assert recursion.region.height > 12
+        assert recursion.region.bottom == side.region.bottom
+        assert not app.query("#search-example")
         await app.run_action("command('toggle-recursion')")
         await pilot.pause()
         assert not recursion.display
 
 
-async def test_a_recursion_pane_that_is_called_for_shows_how_to_begin(make_app: MakeApp) -> None:
-    app = make_app()
-    async with app.run_test(size=(120, 35)) as pilot:
-        assert not app.query(SearchTreePane)
-        for shown in (True, False, True):
-            await app.run_action("command('toggle-recursion')")
-            await pilot.pause()
-            recursion = app.query_one(SearchTreePane)
-            assert bool(recursion.region) is shown
-        assert "rlm(" in "".join(recursion.render_line(y).text for y in range(8))
+async def test_where_the_tree_is_hidden_a_search_has_one_live_line_under_its_cell(make_app: MakeApp) -> None:
+    app = make_app(made(tags.USER_REPL_IN, "rlm(question, log)", {"cell": 1, "party": "you"}, 1.0))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        transcript = app.query_one(TranscriptPane)
+
+        def live() -> list[str]:
+            rows = [transcript.render_line(y).text.strip() for y in range(transcript.size.height)]
+            return [re.sub(r"^\W+|\d+ s · ", "", row) for row in rows if "F3 shows them" in row]
+
+        assert not live()
+        app.panes.fold_searches(running())
+        await pilot.pause()
+        assert live() == ["10 calls · 5 of 10 parts · F3 shows them"]
+        await pilot.press("f3")
+        assert app.query_one(SearchTreePane).display
+        assert not live()
+        await pilot.press("f3")
+        assert live()
+        app.panes.fold_searches(done())
+        await pilot.pause()
+        assert not live()
 
 
 @pytest.mark.parametrize(("columns", "side"), [(100, 34), (120, 40), (250, 124)])
@@ -115,6 +136,23 @@ async def test_the_text_is_no_wider_where_the_side_is_hidden(make_app: MakeApp) 
         await pilot.press("f3")
         await pilot.pause()
         assert app.query_one(TranscriptPane).room[0] == 120
+
+
+async def test_a_drawer_is_not_remembered_after_a_resize_or_in_the_next_session(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f3")
+        assert app.query_one("#side").display
+        for width, shown in ((78, True), (120, True), (80, False)):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+            assert app.query_one("#side").display is shown
+        await pilot.press("f3")
+        assert app.query_one("#side").display
+    app.choices.save()
+    again = make_app(*story())
+    async with again.run_test(size=(80, 24)):
+        assert not again.query_one("#side").display
 
 
 async def test_a_side_pane_that_is_called_for_opens_the_drawer(make_app: MakeApp) -> None:
@@ -169,8 +207,8 @@ async def test_a_key_that_goes_elsewhere_gives_the_screen_back(make_app: MakeApp
 async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.run_action("command('toggle-recursion')")
-        await pilot.pause()
+        app.panes.fold_searches(running())
+        await until(pilot, lambda: bool(app.query_one(SearchTreePane).region))
         side, namespace = app.query_one("#side"), app.query_one("#namespace")
         width, height = side.region.width, namespace.region.height
         await pilot.press("alt+left", "alt+down")
@@ -185,7 +223,6 @@ async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
 async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.run_action("command('toggle-recursion')")
         await pilot.pause()
         await pilot.mouse_down("#side-splitter", offset=(0, 5))
         await pilot.hover("#transcript", offset=(60, 5))
@@ -252,6 +289,21 @@ async def test_the_answers_stand_right_under_the_code_that_waits(make_app: MakeA
         transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
         assert app.query_one("ApprovalRow").region.y == transcript.region.bottom == transcript.region.y + transcript.virtual_size.height
         assert editor.region.bottom == size[1] - 1
+
+
+@pytest.mark.parametrize("size", [(40, 12), (40, 10), (80, 24)])
+async def test_all_answers_are_visible_however_long_the_code_is(make_app: MakeApp, size: tuple[int, int]) -> None:
+    code = "\n".join(f"column_{number} = {number}" for number in range(60))
+    app = make_app(*story(), replace(WAITING, text=code))
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        await until(pilot, lambda: app.query_one(WaitingCode).display)
+        await pilot.pause()
+        chips = app.query_one("ApprovalRow Chips")
+        assert app.screen.get_widget_at(*chips.region.offset)[0] is chips
+        text = chips.render_line(0).text
+        assert all(word in text for word in ("y run", "e edit", "n skip", "a ", "r rule", "esc"))
+        assert app.query_one("#editor").region.bottom == size[1] - 1
 
 
 @pytest.mark.parametrize(("lines", "shown"), [(3, False), (60, True)])

@@ -81,6 +81,16 @@ async def test_a_type_gives_way_to_the_value_and_a_name_has_20_columns(make_app:
         assert "10,000 × 12,345" in lines(pilot)[2]
 
 
+async def test_an_object_shows_its_fields_and_long_ones_leave_room_for_types(make_app: MakeApp) -> None:
+    fields = "(id=7, total=3.5, note='as long as it likes to be')"
+    app = make_app(changes(1, change("n", "int", "42")), changes(2, change("order", "Order", fields)))
+    async with app.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        order, number = lines(pilot)[2:4]
+        assert order.split() == ["order", "Order(id=7,", "total=3.5…", "Order", "❯", "2"]
+        assert number.split() == ["n", "42", "int", "❯", "1"]
+
+
 @pytest.mark.parametrize(("columns", "clock"), [(120, ""), (200, " 00:00")])
 async def test_a_wide_screen_says_when_a_variable_changed(make_app: MakeApp, columns: int, clock: str) -> None:
     app = make_app(changes(12, {"name": "df", "change": "added", "type": "DataFrame", "summary": "3 × 4", "kind": "data"}))

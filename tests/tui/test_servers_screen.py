@@ -63,8 +63,7 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(make_app
         assert "it exited with code 1 (there is no key)." in shown(pilot, ".listing-about")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home: Path, size: tuple[int, int]) -> None:
+def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home: Path) -> None:
     github = {"command": "github-mcp-server", "args": ["stdio", "--toolsets", "issues,pull_requests"]}
     configure(home, github=github, weather={"url": "https://weather.example/mcp"})
 
@@ -72,7 +71,7 @@ def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, home
         await opened(pilot)
 
     run_before: Callable[[Pilot[int]], Awaitable[None]] = run
-    assert snap_compare(make_app(*story()), terminal_size=size, run_before=run_before)
+    assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run_before)
 
 
 async def test_a_server_that_waits_for_a_login_says_where(make_app: MakeApp, home: Path) -> None:

@@ -81,7 +81,7 @@ async def opened(pilot: Pilot[int], *, present: str = "3c3c3c3c", may_leave: str
     return screen, answers
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 35), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_the_list_and_what_was_said_are_side_by_side_where_there_is_room(size: tuple[int, int], snap_compare: Callable[..., bool]) -> None:
     async def run(pilot: Pilot[int]) -> None:
         screen, _ = await opened(pilot)

@@ -317,8 +317,7 @@ async def test_hostile_markdown_is_drawn(make_app: MakeApp, project: Path, skill
         assert "\x1b" not in text(pilot)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("wanted", ["", "tidy", "zzqx"])
+@pytest.mark.parametrize(("wanted", "size"), [("", (80, 24)), ("tidy", (200, 50))], ids=["-80x24", "tidy-200x50"])
 def test_the_skills_as_a_picture(
     make_app: MakeApp,
     snap_compare: Callable[..., bool],

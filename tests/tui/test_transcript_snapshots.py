@@ -75,8 +75,7 @@ SESSION = [
 ]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 46), (200, 50)], ids=lambda size: "x".join(map(str, size)))
-@pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
+@pytest.mark.parametrize(("theme", "size"), [("mahtab", (80, 24)), ("mahtab-day", (120, 46))], ids=["mahtab-80x24", "mahtab-day-120x46"])
 def test_a_session(snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
     app = PaneApp(SESSION)
     app.theme = theme
@@ -91,8 +90,7 @@ def _gradient() -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 46)], ids=lambda size: "x".join(map(str, size)))
-def test_what_is_more_than_text(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_what_is_more_than_text(snap_compare: Callable[..., bool]) -> None:
     columns = "".join(f"<th>column {number}</th>" for number in range(12))
     lines = "".join(f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>" for line in range(4))
     frame = f"<table><tr><th></th>{columns}</tr>{lines}</table><p>4 rows × 12 columns</p>"
@@ -105,15 +103,10 @@ def test_what_is_more_than_text(snap_compare: Callable[..., bool], size: tuple[i
         pane = pilot.app.query_one(TranscriptPane)
         await until(pilot, lambda: any("▀" in row for row in shown(pane)))
 
-    assert snap_compare(PaneApp(records), terminal_size=size, run_before=pictured)
+    assert snap_compare(PaneApp(records), terminal_size=(120, 46), run_before=pictured)
 
 
-def test_a_greeting(snap_compare: Callable[..., bool]) -> None:
-    assert snap_compare(PaneApp(), terminal_size=(80, 24))
-
-
-@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_calls_of_tools(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+def test_calls_of_tools(snap_compare: Callable[..., bool]) -> None:
     """Folded to three rows; the arguments as they run, nothing of them read as markup."""
 
     def call(number: int, state: str, text: str, name: str = "search_code", **arguments: Any) -> list[Record]:
@@ -130,4 +123,4 @@ def test_calls_of_tools(snap_compare: Callable[..., bool], size: tuple[int, int]
         record(tags.SKILL, "", name="tidy", loaded=True, chars=1_200, budget=60_000),
         record(tags.ASSISTANT_CHAT, "In `load_rows`, in `app.py`.", turn=1, step=1, party="claude", stopped=False),
     ]
-    assert snap_compare(PaneApp(records), terminal_size=size)
+    assert snap_compare(PaneApp(records), terminal_size=(80, 24))

@@ -95,6 +95,29 @@ def test_nothing_of_a_users_class_runs_for_the_list(name: str) -> None:
     watch.changes(ast.parse("it.touched()"))
 
 
+def test_an_object_of_the_users_is_listed_with_its_first_public_fields() -> None:
+    class Slots:
+        __slots__ = ("size", "unset")
+
+        __repr__ = __getattr__ = boom
+
+    class Order(Slots):
+        def __init__(self) -> None:
+            self.id, self.total, self._cache = 7, 3.5, boom
+            self.api_key = "sk-1234567"
+            self.note = "red\x1b[31m" * 20
+            self.owner, self.size = self, 1
+
+        computed = property(boom)
+
+    [listed] = NamespaceWatch({"order": Order()}).listing()
+    assert listed["type"] == "Order"
+    assert listed["summary"] == "(id=7, total=3.5, api_key=••••••••, note=160 chars, …)"
+    assert len(listed["summary"]) <= WIDTH
+    [listed] = NamespaceWatch({"it": Slots()}).listing()
+    assert listed["summary"] == ""
+
+
 def test_sizes_of_subclasses_are_read_by_the_bases_own_slot() -> None:
     assert summary(HostileList([1, 2])) == "2 items"
     assert summary(HostileStr("abc")) == "3 chars"

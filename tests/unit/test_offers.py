@@ -9,7 +9,8 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.environments import PythonEnvironment, found_environments, has_package
-from mahtab_tui.tui.offers import missing_module, offer_for, welcome_of
+from mahtab_tui.session.loading import look_at_files
+from mahtab_tui.tui.offers import greeting_of, missing_module, offer_for, welcome_of
 from tests.records import made
 
 
@@ -94,3 +95,21 @@ def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home:
     assert (runs, offer and offer.line) == ("3.12.1 in /usr/bin/python3, without pandas", "%pip install pandas")
     runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=True)
     assert (runs, offer and offer.line) == ("3.12.1 in /usr/bin/python3, with pandas. Also found: venv", "/python venv")
+
+
+def test_the_greeting_names_what_can_be_done_with_the_files_that_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("day,city\n1,Shiraz\n")
+    (tmp_path / "app.log").write_text("ok\n" * 10_000)
+    (tmp_path / "note.txt").write_text("short")
+
+    def told(*names: str) -> dict[str, str]:
+        files = look_at_files([tmp_path / name for name in names])
+        return {mark: "".join(parts) for mark, *parts in greeting_of(files)}
+
+    both = told("note.txt", "app.log", "sales.csv")
+    assert both["`"] == "begins a question: ` what stands out in sales?"
+    assert "on sales" in both["Look"]
+    assert 'rlm("what failed, and why?", app)' in both["Search"]
+    assert told("app.log").keys() == {"◐", "`", "Search", "F1"}
+    assert told("note.txt").keys() == {"◐", "`", "F1"}
+    assert told().keys() == {"◐", "`", "F1", "Data"}

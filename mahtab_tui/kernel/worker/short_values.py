@@ -14,7 +14,7 @@ from typing import Any
 from .inspection.children import key_label, stored
 from .secret_names import UNTOLD, hides, looks_secret
 from .statics import MISSING, Classes, class_dict, mro_of, named, own_dict
-from .summary import kind_of, one_line, summary, type_name
+from .summary import WIDTH, counted, kind_of, one_line, summary, type_name
 
 SCALARS = Classes(bool, int, float, complex, str, bytes, type(None))
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
@@ -26,7 +26,7 @@ _ITEMS = 8
 _TEXT, _KEY = 60, 40
 """Characters of a text, and of a key."""
 _FIELDS, _FIELD = 6, 24
-"""Fields of an object that are shown in a line, and characters of each."""
+"""Fields of an object that are shown in a line, and characters of each name and value."""
 
 
 def short_value(value: Any, name: Any = "") -> str:
@@ -56,12 +56,27 @@ def stored_fields(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def fields(value: Any) -> str:
-    """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none."""
-    found = list(islice(stored_fields(value), _FIELDS + 1))
-    words = [one_line(f"{label}={short_value(item, label)}", _FIELD) for label, item in found]
-    if len(found) > _FIELDS:
-        words[_FIELDS:] = ["…"]
-    return one_line(f"({', '.join(words)})") if words else ""
+    """Format the first fields of an object, as in ``(id=7, total=3.5)``; empty if it has none.
+
+    No value is cut, because a secret is recognised only as a whole.
+    """
+    words: list[str] = []
+    room = WIDTH - len("(…)")
+    for label, item in stored_fields(value):
+        word = f"{one_line(label, _FIELD)}={_field(item, label)}"
+        room -= len(word) + len(", ")
+        if room < 0 or len(words) == _FIELDS:
+            words.append("…")
+            break
+        words.append(word)
+    return f"({', '.join(words)})" if words else ""
+
+
+def _field(value: Any, name: str) -> str:
+    text = one_line(short_value(value, name), _FIELD + 1)
+    if len(text) <= _FIELD:
+        return text
+    return counted(str.__len__(value), "chars") if type(value) is str else type_name(value)
 
 
 def literal(text: str, width: int) -> str:

@@ -196,7 +196,7 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
     if typed and copy.suffix.lower() != notebook.path.suffix.lower():
         session.notice(f"A copy of {notebook.label} ends with {notebook.path.suffix}; /export makes other files of what was run and said.", "warning")
     elif typed and os.path.lexists(copy):
-        session.notice(f"{one_line(typed)} is there already. Give the copy another name.", "warning")
+        session.notice(f"{one_line(typed)} already exists. Give the copy another name.", "warning")
     else:
         try:
             if typed:

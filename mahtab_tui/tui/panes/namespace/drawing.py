@@ -30,6 +30,8 @@ _LOOKED_AT = 200
 """Number of rows from which the column widths are computed."""
 _NAME, _VALUE, _TYPE = 20, 24, 14
 """Columns of names and types at most, and of values before types are left out for them."""
+_FIELDS = 16
+"""Columns of an object's fields for which types are left out."""
 _LEAST = 15
 """Columns that a name leaves to the rest."""
 _WIDE = 60
@@ -57,7 +59,7 @@ class Columns(NamedTuple):
         room -= time + 1 if time else 0
         by = max([2, *(cell_len(row.by) for row in seen)])
         name = min(max([4, *(marks + cell_len(row.shown_name) for row in seen)]), _NAME + marks, max(8, room - _LEAST))
-        value = min(max([5, *(cell_len(row.value) for row in seen)]), _VALUE)
+        value = max([5, *(min(cell_len(row.value), _FIELDS if row.has_fields else _VALUE) for row in seen)])
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), _TYPE)
         if room - name - by - kind < value:
             kind, room = 0, room + 1

@@ -55,7 +55,12 @@ class VariableRow(NamedTuple):
     @property
     def value(self) -> str:
         """The summary; the fields of an object after its type, as in ``Order(id=7)``."""
-        return f"{self.type}{self.summary}" if self.kind == "data" and self.summary.startswith("(") else self.summary
+        return f"{self.type}{self.summary}" if self.has_fields else self.summary
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether the summary is the fields of an object."""
+        return self.kind == "data" and self.summary.startswith("(")
 
     @property
     def by(self) -> str:

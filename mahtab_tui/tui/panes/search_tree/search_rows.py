@@ -9,7 +9,7 @@ from mahtab_tui.tui.calls.drawing import Drawing
 from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.panes.search_tree.tree_lines import TreeLines
 from mahtab_tui.tui.rows.palette import BOLD, Palette
-from mahtab_tui.tui.rows.row import Row, Span, paragraph
+from mahtab_tui.tui.rows.row import Row, Span
 from mahtab_tui.tui.rows.rows_view import RowsView
 
 
@@ -24,13 +24,10 @@ class SearchRows:
         """Cells between the margins."""
         self._view = view
         self._clock = clock
-        self._empty: list[list[Span]] = []
-        """The rows while there is no search; none before the pane has a size."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self.width = max(10, width - 2 * RowsView.margin)
         self.drawing = Drawing(self.width, palette)
-        self._empty = _empty_lines(self.width, palette)
 
     @property
     def marked(self) -> SearchNode | None:
@@ -39,11 +36,10 @@ class SearchRows:
         return line.node if line is not None and line.kind == "node" and self.focused else None
 
     def __len__(self) -> int:
-        return len(self._view.lines) or len(self._empty)
+        return len(self._view.lines)
 
     def __getitem__(self, index: int) -> Row:
-        lines = self._view.lines
-        return Row(self.drawing.spans(lines[index], self._clock(), self.marked) if lines else self._empty[index])
+        return Row(self.drawing.spans(self._view.lines[index], self._clock(), self.marked))
 
     def title(self, searches: int) -> Row:
         """Draw the number of searches and the titles of the columns."""
@@ -73,10 +69,3 @@ def look_of(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
             return line, None if line.batch is None else line.batch.version
         case "gap":
             return (line,)
-
-
-def _empty_lines(width: int, palette: Palette) -> list[list[Span]]:
-    """Explain searches, with an example. Its colours are set by hand, so that the start does not load the highlighter."""
-    words = "A question over a text too long to read is answered by a tree of calls, which grows here. Run"
-    rows = [list(row.spans) for row in paragraph([(words, palette.muted)], width, None)]
-    return [*rows, [("  rlm(", palette.text), ('"what failed, and why?"', palette.good), (", log)", palette.text)]]

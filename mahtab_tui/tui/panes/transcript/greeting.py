@@ -79,5 +79,5 @@ class Greeting(RowsView, can_focus=False):
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
-        row = y - TITLE_HEIGHT
+        row = y - TITLE_HEIGHT + (len(self._greeting) > self.page)  # where it does not fit, the blank row above goes first
         return strip_of(self._greeting[row] if row < len(self._greeting) else Row(), None, width, base, None, base)

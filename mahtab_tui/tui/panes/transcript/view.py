@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from textual.events import Click
@@ -14,7 +15,6 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.trees import SearchProgress
 from mahtab_tui.tui.graphics.half_blocks import Drawings
 from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
@@ -33,6 +33,9 @@ from mahtab_tui.tui.rows.rows_view import RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.trees import SearchProgress
 
 
 class TranscriptView(RowsView, PictureWidget, can_focus=True):

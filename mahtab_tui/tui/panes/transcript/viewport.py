@@ -125,8 +125,10 @@ class Viewport:
             return []
         rows, room = greeting_rows(self.greeting, window.width, window.palette), self.height - TITLE_HEIGHT
         if self.transcript.entries:
+            rows.append(Row())
             room = max(room // 2, room - window.total)
-            rows[room - 1 :] = [Row()]
+        if len(rows) > room:  # the blank row above goes first
+            rows = [*rows[1:room], Row()] if self.transcript.entries else rows[1:]
         return [PinnedRow(row, None) for row in rows[:room]]
 
     def _precedes_the_first_cell(self, entry: Entry) -> bool:
