@@ -46,7 +46,7 @@ def test_slash_kernel_moves_the_kernel_and_back(start: Start, tmp_path: Path) ->
     screen.enter(f"/kernel {address(road)}")
     screen.wait(r"kernel .* on python.*idle")
     screen.enter("/kernel nowhere")
-    screen.wait("nowhere is no address of a kernel")
+    screen.wait("nowhere is not a kernel address")
     screen.enter("/kernel here")
     screen.wait("Switched to this machine")
     assert screen.leave() == 0
@@ -72,4 +72,4 @@ def test_kernels_clean_says_what_it_has_removed(tmp_path: Path) -> None:
     assert (done.returncode, "1 kernel is running there. Close their sessions first" in " ".join(done.stderr.split())) == (1, True)
     refused = subprocess.run([*warm.command(), "kernels", "clean", "nowhere"], input="y\n", capture_output=True, text=True, timeout=100, check=False)
     assert refused.returncode == 1
-    assert "nowhere is no address of a kernel" in " ".join(refused.stderr.split())
+    assert "nowhere is not a kernel address" in " ".join(refused.stderr.split())

@@ -82,7 +82,7 @@ def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it
     screen = start("--model", "demo", "--python", "plain", lines=24)
     screen.wait(r"Data +mahtab-tui data\.csv")
     screen.wait(r"Model +demo: offline, canned rules\. Type /model")
-    screen.wait(r"Python +3\.\S+ of(?s:.*)plain, without pandas\. Alt\+I: %pip install pandas")
+    screen.wait(r"Python +3\.\S+ in(?s:.*)plain, without pandas\. Alt\+I: %pip install pandas")
     screen.send("\x1bi")
     screen.wait("❯ %pip install pandas")
     screen.press("ctrl+c")
@@ -107,7 +107,7 @@ def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start:
     screen.send("\x1bi")
     screen.wait(r"◈ /python \.venv")
     screen.press("enter")
-    screen.wait(r"venv/bin/python\s+\(Python\s+3\.\S+\)\s+now")
+    screen.wait(r"venv/bin/python\s+\(Python\s+3\.\S+\)\.")
 
 
 @pytest.mark.parametrize("module", ["pandas", "csv"])

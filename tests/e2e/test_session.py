@@ -82,7 +82,7 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(cold_st
     screen.wait_end()
     again = cold_start("--continue", "--model", "demo")
     again.wait("It is a lovely day.")
-    again.wait("Conversation restored")
+    again.wait("Reattached to the running kernel")
     again.wait("kept = 'a value'")
     again.wait(IDLE)
 

@@ -49,7 +49,7 @@ def test_an_agents_code_in_which_something_may_hide_is_not_run(open_session: Cal
     it = open_session(approval=approval)
     guest = it.session.joined_agents.join("codex", lambda sentence: None, None)
     for what, args in (("run", {"code": code}), ("permit", {"action": code})):
-        with pytest.raises(AgentCallRefused, match=r"^The code was not run\. Line 1 holds the character U\+.*escape \\"):
+        with pytest.raises(AgentCallRefused, match=r"^The code was not run\. Line 1 contains the character U\+.*escape \\"):
             AgentCalls(it.session).serve(guest, AgentCall(lambda told: None), what, args)
         it.store.wait(tags.NOTICE, level="warning")
     assert not any(record.tag in (tags.ASSISTANT_REPL_IN, tags.APPROVAL) for record in it.store.records)

@@ -158,7 +158,7 @@ def test_run_runs_the_cells_of_a_notebook_in_the_namespace(cells: Cells, project
     assert "nb.ipynb, code cell 3" in result.output
     assert cells.text("x, y, z, 'late' in globals()") == "(1, 2, 2, False)\n"
     (project / "nb.ipynb").write_text("not JSON")
-    assert "nb.ipynb is no notebook" in cells.run("%run nb.ipynb").output
+    assert "nb.ipynb is not a notebook" in cells.run("%run nb.ipynb").output
     (project / "r.ipynb").write_text(json.dumps({**notebook, "metadata": {"kernelspec": {"language": "R"}}}))
     assert "r.ipynb is a notebook for R" in cells.run("%run r.ipynb").output
 

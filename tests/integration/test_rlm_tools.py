@@ -208,7 +208,7 @@ def test_there_is_a_limit_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     ("tools", "said"),
     [
         ([lambda: 1], "cannot be named '<lambda>': it is no name in Python"),
-        ([5], "5 is no function"),
+        ([5], "5 is not a function"),
         ([price, price], "two tools named 'price'"),
         ([lambda_named("grep", len)], "a search has that name already"),
         ([lambda_named("print", len)], "Python has that name already"),
