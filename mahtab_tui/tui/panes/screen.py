@@ -121,8 +121,14 @@ class Panes(Screen[None]):
             row.display = False
         self.watch(self.transcript, "room", self._tell_code_of_room)
         with self.app.batch_update():
-            await self.query_one("#main").mount(approval, review, before="#lower")
-            await self.query_one("#lower").mount(fan_out, input_row, queue, before="#editor")
+            main, lower = self.query_one("#main"), self.query_one("#lower")
+            if not lower.is_attached:  # the application closes already
+                return []
+            # Both at once, as it may close while one is awaited.
+            above = main.mount(approval, review, before="#lower")
+            below = lower.mount(fan_out, input_row, queue, before="#editor")
+            await above
+            await below
         return [approval.fold, review.fold, fan_out.fold, input_row.fold, queue.fold]
 
     # The parts

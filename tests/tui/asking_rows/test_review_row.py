@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Change, Review
+from mahtab_tui.bus.records import Change, Record, Review
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
@@ -166,22 +167,31 @@ def waiting() -> Review:
     return review
 
 
+def before_review() -> list[Record]:
+    """Return a session until the model's cell has ended."""
+    until_answer = [record for record in story() if record.tag != tags.SESSION]
+    last = next(place for place, record in enumerate(until_answer) if record.tag == tags.USAGE)
+    return [made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0), *until_answer[:last]]
+
+
 @pytest.fixture
 def reviewing(make_app: Callable[..., MahtabApp]) -> MahtabApp:
     """A session in which the changes of the model's cell wait."""
-    until_answer = [record for record in story() if record.tag != tags.SESSION]
-    last = next(place for place, record in enumerate(until_answer) if record.tag == tags.USAGE)
-    return make_app(made(tags.SESSION, "", {"name": "sales", "model": "claude", "approval": "review"}, 1.0), *until_answer[:last], waiting())
+    return make_app(*before_review(), waiting())
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 35)], ids=lambda size: "x".join(map(str, size)))
-def test_how_it_looks(snap_compare: Callable[..., bool], reviewing: MahtabApp, size: tuple[int, int]) -> None:
+def test_how_it_looks(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app(*before_review())
+
     async def run(pilot: Pilot[int]) -> None:
         await drawn(pilot)
-        await until(pilot, lambda: reviewing.query_one("ReviewRow Chips", Chips).has_focus)
+        assert isinstance(app.session, ToldSession)
+        app.session.tell(waiting(), time.time() + 60)  # in a minute: the seconds that it waits stay 0
+        await drawn(pilot)
+        await until(pilot, lambda: app.query_one("ReviewRow Chips", Chips).has_focus)
         await drawn(pilot)
 
-    assert snap_compare(reviewing, terminal_size=size, run_before=run)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=run)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 35)])
