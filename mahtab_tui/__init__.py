@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mahtab_tui.mcp import start_server
     from mahtab_tui.search.api import Searcher, arlm, rlm
     from mahtab_tui.session import Session
-    from mahtab_tui.session.state import SessionState, execute_code
+    from mahtab_tui.session.api import SessionState, execute_code
     from mahtab_tui.tools.toolset import get_all_tools
 
 _HOMES = {
@@ -35,13 +35,13 @@ _HOMES = {
     "Session": "mahtab_tui.session",
     "Searcher": "mahtab_tui.search.api",
     "SearchFailed": "mahtab_tui.kernel.worker.logged",
-    "SessionState": "mahtab_tui.session.state",
+    "SessionState": "mahtab_tui.session.api",
     "SkillsIndex": "mahtab_tui.knowledge.index",
     "SkillsLoader": "mahtab_tui.knowledge.loader",
     "UsageStats": "mahtab_tui.llm.spending",
     "arlm": "mahtab_tui.search.api",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
-    "execute_code": "mahtab_tui.session.state",
+    "execute_code": "mahtab_tui.session.api",
     "get_all_tools": "mahtab_tui.tools.toolset",
     "get_llm": "mahtab_tui.llm.providers",
     "load_skill_content": "mahtab_tui.knowledge.library",

@@ -17,7 +17,7 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.session.state import SessionState
+from mahtab_tui.session.api import SessionState
 from mahtab_tui.session.turns import TurnHost
 
 COMPLETE = {"match": "is_complete", "text": '{"is_complete": true, "reasoning": "It is right.", "next_action": ""}'}

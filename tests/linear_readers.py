@@ -33,7 +33,7 @@ def defused(text: str) -> None:
 
 
 def collapsed(text: str) -> None:
-    from mahtab_tui.bus.overwrite import collapse
+    from mahtab_tui.bus.terminal_screen import collapse
 
     collapse(text)
 

@@ -22,13 +22,13 @@ from textual import events
 from textual.geometry import Size
 
 from mahtab_tui.session import Session
-from mahtab_tui.session.beginning import process_kernel
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel_factory import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.resume import new_store
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.stdio_redirect import StdioRedirect
 from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
 from tests.skills import write_skill
 
@@ -111,9 +111,9 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
     chance = random.Random(seed)
     settings = load_settings(model="demo", approval=chance.choice(("ask", "review", "auto")), share=False)
     store, name, past = new_store(Path.cwd())
-    session = Session(settings, process_kernel(settings), NoFace(), store=store, name=name, past=past)
+    session = Session(settings, process_kernel(settings), HeadlessFrontend(), store=store, name=name, past=past)
     history = History(Path.home() / ".mahtab" / "history.db", str(Path.cwd()))
-    app = MahtabApp(session, ScreenGuard(lambda text: None), history)
+    app = MahtabApp(session, StdioRedirect(lambda text: None), history)
     last: deque[str | tuple[int, int]] = deque(maxlen=12)
     try:
         async with app.run_test(size=(120, 35)) as pilot:

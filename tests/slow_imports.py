@@ -26,13 +26,13 @@ from typing import Any
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.memory import MemoryStore
 from mahtab_tui.system.imports import IMPORTS
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.stdio_redirect import StdioRedirect
 
 SHARE, LONGEST = 0.1, 0.02
 """Which share of all modules takes up to so many seconds more."""
@@ -103,10 +103,10 @@ def run_once(seed: int) -> dict[str, Any]:
         os.environ["HOME"] = folder
         os.chdir(folder)
         store = MemoryStore()
-        session = Session(load_settings(model="demo", approval="auto", reflection="never"), InProcessKernel({}), NoFace(), store=store)
+        session = Session(load_settings(model="demo", approval="auto", reflection="never"), InProcessKernel({}), HeadlessFrontend(), store=store)
         history = History(Path(folder, "history.db"), folder)
         try:
-            asyncio.run(_use(session, MahtabApp(session, ScreenGuard(failures.append), history), store))
+            asyncio.run(_use(session, MahtabApp(session, StdioRedirect(failures.append), history), store))
         except BaseException:
             failures.append(traceback.format_exc())
         session.close()

@@ -33,8 +33,8 @@ import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.library
 import mahtab_tui.mcp.stdio
 import mahtab_tui.search.engine
+import mahtab_tui.session.components
 import mahtab_tui.session.exports
-import mahtab_tui.session.parts
 import mahtab_tui.session.share_server
 import mahtab_tui.store.resume
 import mahtab_tui.tools.toolset

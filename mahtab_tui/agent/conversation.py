@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from mahtab_tui.agent.fitting import with_short_outputs
 from mahtab_tui.agent.host import KeptMessage
 from mahtab_tui.agent.tool_messages import ToolCall, call_message
-from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, answer_entry, cell_entry, place_entry, question_entry, tool_entry
+from mahtab_tui.bus.hidden_entries import HELD_BACK, HiddenEntries, answer_entry, cell_entry, place_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
 
@@ -70,7 +70,7 @@ class Conversation:
         """Return what the model is told of variables in the questions from an index on."""
         return [text for message in self._messages[start:] for text in message.variables.values()]
 
-    def questions(self, left_out: LeftOut) -> list[int]:
+    def questions(self, left_out: HiddenEntries) -> list[int]:
         """Return the indices of the questions that were not replaced."""
         asked = ((place, message) for place, message in enumerate(self._messages) if message.role == "user")
         return [place for place, message in asked if not left_out.replaced(question_entry(message.turn))]
@@ -86,7 +86,7 @@ class Conversation:
         """Return the turn of the last question before a message; None if it has none."""
         return next((said.turn for said in reversed(self._messages[:place]) if said.role == "user"), None)
 
-    def told(self, left_out: LeftOut, start: int = 0, end: int | None = None, *, short: int = 0) -> list[AnyMessage]:
+    def told(self, left_out: HiddenEntries, start: int = 0, end: int | None = None, *, short: int = 0) -> list[AnyMessage]:
         """Return the messages for the model. Successive messages of one party are joined, which happens if one between them was replaced.
 
         start, end: range of messages. short: outputs are shortened in messages before this index.
@@ -126,7 +126,7 @@ def step_of(message: AIMessage) -> int:
     return int((message.id or "0.0").rpartition(".")[2])
 
 
-def _rest(message: KeptMessage, left_out: LeftOut) -> str:
+def _rest(message: KeptMessage, left_out: HiddenEntries) -> str:
     """Return what the model is told of a message; empty if it is told nothing."""
     if not left_out:
         if message.role != "user":
@@ -139,7 +139,7 @@ def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     return _rest_of_answer(message, left_out) if message.role == "assistant" else _without_cells(message.text, left_out)
 
 
-def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
+def _rest_of_question(message: KeptMessage, left_out: HiddenEntries) -> str:
     """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub("", _without_cells(_without_private(message.context, left_out), left_out)).strip()
@@ -152,7 +152,7 @@ def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
     return prompts.user_turn(context, variables, message.text, message.instruction)
 
 
-def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:
+def _rest_of_answer(message: KeptMessage, left_out: HiddenEntries) -> str:
     parts = parse_response(message.text).parts
     blocks = sum(part.kind == "code" for part in parts)
     out = [left_out.code(message.turn, message.step, block) for block in range(blocks)]
@@ -168,7 +168,7 @@ def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:
     return "\n\n".join([*([prompts.TAKEN_OUT] if wordless else []), *kept])
 
 
-def _without_cells(text: str, left_out: LeftOut) -> str:
+def _without_cells(text: str, left_out: HiddenEntries) -> str:
     """Remove the records of cells and calls that are left out; if nothing else remains, return a sentence in their place."""
     taken: list[str] = []
 
@@ -186,14 +186,14 @@ def _without_cells(text: str, left_out: LeftOut) -> str:
     return prompts.TAKEN_OUT
 
 
-def _told_element(element: re.Match[str], entry: str, left_out: LeftOut) -> str:
+def _told_element(element: re.Match[str], entry: str, left_out: HiddenEntries) -> str:
     """Return the record of a cell or call as it is told: without code and output of a cell that uses a private variable."""
     if not left_out.held_back(entry) or element[1] == "assistant-repl-in":
         return element[0]
     return f"{HELD_BACK}\n" if element[1].endswith("out") else ""
 
 
-def _without_private(context: str, left_out: LeftOut) -> str:
+def _without_private(context: str, left_out: HiddenEntries) -> str:
     """Return a question's context without what it tells of variables that are private now."""
     if not left_out.private:
         return context

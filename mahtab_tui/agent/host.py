@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Approval, Usage
 from mahtab_tui.llm.pictures import EncodedPicture
@@ -102,7 +102,7 @@ class AgentHost(Protocol):
     """Set to stop the turn; the agent clears it when a turn begins."""
     secrets: Secrets
     """Masked in messages to the model."""
-    left_out: LeftOut
+    left_out: HiddenEntries
     """What the user has taken out of the conversation."""
     pictures: dict[str, EncodedPicture]
     """Pictures attached to questions, by the ids in the attachments."""

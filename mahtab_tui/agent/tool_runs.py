@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from mahtab_tui.agent.results import LIMIT
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_messages import ToolCall
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.told import told
 from mahtab_tui.llm import prompts
 from mahtab_tui.tools.definition import ToolError
 
@@ -52,7 +52,7 @@ def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> Tool
         except queue.Empty:
             continue
         if not cancelled.is_set():
-            return ToolOutcome(state, shorten(told(text), LIMIT))
+            return ToolOutcome(state, shorten(escape_for_model(text), LIMIT))
     left.set()
     return ToolOutcome("stopped", prompts.STOPPED_CALL)
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import KINDS, encode
-from mahtab_tui.bus.told import told
 
 _OURS = tuple(tag for tag, _ in KINDS if "-" in tag)
 """Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML: they are escaped only in their own record."""
@@ -63,7 +63,7 @@ def attributes(attrs: Mapping[str, Any]) -> str:
     for name, value in attrs.items():
         if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
             continue
-        word = str(value).lower() if isinstance(value, bool) else told(str(value))
+        word = str(value).lower() if isinstance(value, bool) else escape_for_model(str(value))
         parts.append(f' {name}="{"".join(_IN_ATTRIBUTE.get(char, char) for char in word)}"')
     return "".join(parts)
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any
 
-from mahtab_tui.bus.covering import covered
+from mahtab_tui.bus.mask_spans import mask_spans
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import NAME, PICTURE, WORD
-from mahtab_tui.bus.secret_forms import Forms
+from mahtab_tui.bus.secret_forms import SecretMatcher
 
-_Mask = Callable[[Any, Forms], Any]
+_Mask = Callable[[Any, SecretMatcher], Any]
 """Returns a value that is not None without its secrets."""
 
 
-def masked_fields(record: Record, forms: Forms) -> dict[str, Any]:
+def masked_fields(record: Record, forms: SecretMatcher) -> dict[str, Any]:
     """Return the fields that may hold a secret, except the text, with the secrets masked."""
     kind: Any = type(record)
     pictures = _pictures(kind) if str(getattr(record, "mime", "")).startswith("image/") else ()
@@ -51,12 +51,12 @@ def _mask(hint: Any) -> _Mask | None:
     return _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _places_mask(masks)
 
 
-def _text(value: str, forms: Forms) -> str:
-    return covered(value, forms.spans(value))
+def _text(value: str, forms: SecretMatcher) -> str:
+    return mask_spans(value, forms.spans(value))
 
 
-def _name(value: str, forms: Forms) -> str:
-    return covered(value, forms.spans(value, words=False))
+def _name(value: str, forms: SecretMatcher) -> str:
+    return mask_spans(value, forms.spans(value, words=False))
 
 
 def _list_mask(mask: _Mask) -> _Mask:
@@ -68,7 +68,7 @@ def _places_mask(masks: list[_Mask | None]) -> _Mask:
 
 
 def _row_mask(masks: Mapping[str, _Mask]) -> _Mask:
-    def mask_row(value: Any, forms: Forms) -> Any:
+    def mask_row(value: Any, forms: SecretMatcher) -> Any:
         return value._replace(**{name: mask(each, forms) for name, mask in masks.items() if (each := getattr(value, name)) is not None})
 
     return mask_row

@@ -10,11 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mahtab_tui.bus.covering import MASK, between, covered
+from mahtab_tui.bus.mask_spans import MASK, between, mask_spans
 from mahtab_tui.bus.masked_fields import masked_fields
 from mahtab_tui.bus.private_texts import PrivateTexts
 from mahtab_tui.bus.records import Record, Stream, record_of
-from mahtab_tui.bus.secret_forms import LONG, Forms, SecretSpan
+from mahtab_tui.bus.secret_forms import LONG, SecretMatcher, SecretSpan
 
 _STREAMS = 64
 """Number of streams whose ends are remembered at a time."""
@@ -39,7 +39,7 @@ class Secrets:
         """Texts of private variables, which models and agents do not get, but the user does."""
         self._configured = configured
         self._known: dict[str, None] = {}
-        self._forms = Forms(())
+        self._forms = SecretMatcher(())
 
     def add(self, typed: str) -> None:
         """Add a line that the user typed hidden."""
@@ -49,12 +49,12 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """Return the text with `MASK` in place of each secret. Line ends within a secret stay."""
-        return covered(text, self.spans(text))
+        return mask_spans(text, self.spans(text))
 
     def told(self, text: str) -> str:
         """Return the text as models and agents get it: without secrets, and without texts of private variables."""
         text = self.mask(text)
-        return covered(text, self.private.spans(text))
+        return mask_spans(text, self.private.spans(text))
 
     @property
     def hides_something(self) -> bool:
@@ -77,7 +77,7 @@ class Secrets:
     def record(self, record: Record) -> Record:
         """Return a record with the secrets masked."""
         forms = self.forms
-        return record.changed(text=covered(record.text, forms.spans(record.text)), **masked_fields(record, forms))
+        return record.changed(text=mask_spans(record.text, forms.spans(record.text)), **masked_fields(record, forms))
 
     def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
         """Return a part of a long text, with a dot for each character of a secret, even if the secret reaches beyond the part.
@@ -92,14 +92,14 @@ class Secrets:
         return dotted(text, forms.spans(text))[before : before + end - start]
 
     @property
-    def forms(self) -> Forms:
+    def forms(self) -> SecretMatcher:
         """The forms of all secrets known so far."""
         for key in self._configured():
             if len(key) >= LONG:  # a shorter one cannot be told from a word: "none"
                 self._known[key] = None
         known = tuple(self._known)
         if known != self._forms.secrets:
-            self._forms = Forms(known)
+            self._forms = SecretMatcher(known)
         return self._forms
 
 
@@ -164,7 +164,7 @@ class MaskingFilter(logging.Filter):
 
 def masked(text: str, secret: str) -> str:
     """Return a text with one key masked."""
-    return covered(text, Forms([secret]).spans(text)) if len(secret) >= LONG else text
+    return mask_spans(text, SecretMatcher([secret]).spans(text)) if len(secret) >= LONG else text
 
 
 def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
@@ -177,13 +177,13 @@ def dotted(text: str, spans: Sequence[SecretSpan]) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _masked(value: Any, forms: Forms | PrivateTexts, name: str = "", *, keys: bool = False) -> Any:
+def _masked(value: Any, forms: SecretMatcher | PrivateTexts, name: str = "", *, keys: bool = False) -> Any:
     if isinstance(value, str):
-        return value if name in _STRUCTURE else covered(value, forms.spans(value, words=name not in _NAMES))
+        return value if name in _STRUCTURE else mask_spans(value, forms.spans(value, words=name not in _NAMES))
     if isinstance(value, dict):
         picture = str(value.get("mime", "")).startswith("image/")
         return {
-            covered(key, forms.spans(key)) if keys else key: each
+            mask_spans(key, forms.spans(key)) if keys else key: each
             if picture and key == "data"
             else _masked(each, forms, "" if keys else key, keys=keys or key == _FOREIGN)
             for key, each in value.items()

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.escaping import escape_output
 from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.left_out import LeftOut, entry_of
+from mahtab_tui.bus.hidden_entries import HiddenEntries, entry_of
 from mahtab_tui.bus.records import Record, record_of
-from mahtab_tui.bus.told import told_output
 
 MAX_CHARS = 20_000
 """Default limit of the whole context, in characters."""
@@ -38,7 +38,7 @@ class PromptHandler(logging.Handler):
         super().__init__()
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
-        self.left_out = LeftOut()
+        self.left_out = HiddenEntries()
         """The entries that the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -80,7 +80,7 @@ class PromptHandler(logging.Handler):
         room = max_chars - len(_earlier(count)) - 1
         for record in reversed(remembered):
             rewritten = isinstance(record, records.ReplOut) and record.rewritten
-            text = told_output(record.text, rewritten=rewritten).rstrip("\n")
+            text = escape_output(record.text, rewritten=rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
             entry = entry_of(record)
             room -= 0 if entry in self.left_out or self.left_out.held_back(entry) else len(element) + 1

@@ -44,7 +44,7 @@ class SecretSpan(NamedTuple):
     end: int
 
 
-class Forms:
+class SecretMatcher:
     """All forms of some secrets. Finding them takes time proportional to the text and the number of secrets."""
 
     def __init__(self, secrets: Sequence[str]) -> None:

@@ -19,11 +19,11 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
-from mahtab_tui.session.beginning import process_kernel
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel_factory import process_kernel
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.system.processes import die_of
+from mahtab_tui.system.processes import exit_by_signal
 
 ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
@@ -128,7 +128,7 @@ class Approver(logging.Handler):
 
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
     """Ask, print the answer, and return the exit code."""
-    session = Session(settings, process_kernel(settings), NoFace())
+    session = Session(settings, process_kernel(settings), HeadlessFrontend())
     approver, printer = Approver(session), RecordPrinter(as_json=as_json)
     session.log.addHandler(printer)
     session.log.addHandler(approver)
@@ -140,7 +140,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     def stop(signum: int, frame: object) -> None:
         stopped_by.append(signum)
         if signum != signal.SIGINT:  # the program ends soon even if the running cell cannot be stopped
-            last = threading.Timer(_LAST_WORDS, die_of, (signum,))
+            last = threading.Timer(_LAST_WORDS, exit_by_signal, (signum,))
             last.daemon = True
             last.start()
         session.stop()
@@ -161,7 +161,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
         for number, handler in before.items():
             signal.signal(number, handler)
         if ending := [number for number in stopped_by if number != signal.SIGINT]:
-            die_of(ending[0])
+            exit_by_signal(ending[0])
     if stopped_by:
         return INTERRUPTED
     if not as_json:

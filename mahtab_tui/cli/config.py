@@ -108,7 +108,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
 
     Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """
-    from mahtab_tui.bus.told import told
+    from mahtab_tui.bus.escaping import escape_for_model
     from mahtab_tui.knowledge.instructions import find
     from mahtab_tui.knowledge.skill_trust import trust_texts
     from mahtab_tui.settings.sources import all_held_back, project_folder
@@ -126,9 +126,9 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking"
             say(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
     for file in instructions:
         for part in file.parts:
-            say(f"{file.path}: instructions for the model, from {part.name}:\n{told(part.text)}")
+            say(f"{file.path}: instructions for the model, from {part.name}:\n{escape_for_model(part.text)}")
     for path, text in skills.items():
-        say(f"{path}: a skill for the model:\n{told(text)}")
+        say(f"{path}: a skill for the model:\n{escape_for_model(text)}")
     if not yes:
         named = [name for name, held in (("values", found), ("instructions", instructions), ("skills", skills)) if held]
         typer.confirm(f"Trust these {' and '.join(named)}?", abort=True)

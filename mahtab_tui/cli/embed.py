@@ -30,8 +30,8 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
         raise RuntimeError(_IN_A_LOOP)
     from mahtab_tui.kernel.inprocess import InProcessKernel
     from mahtab_tui.llm.providers import check_name, full_name
-    from mahtab_tui.session.ground import Ground
-    from mahtab_tui.system.later import Later
+    from mahtab_tui.session.backend import SessionBackend
+    from mahtab_tui.system.lazy import Lazy
     from mahtab_tui.tui.open import NoTerminal, open_screen
 
     kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)
@@ -39,6 +39,6 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))
     try:
-        open_screen(settings, Later.of(Ground(kernel)), namespace_stays=ns is not None)
+        open_screen(settings, Lazy.of(SessionBackend(kernel)), namespace_stays=ns is not None)
     except NoTerminal as error:
         raise RuntimeError(str(error)) from None

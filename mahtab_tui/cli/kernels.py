@@ -19,8 +19,8 @@ def clean(
     """Remove the files and saved variables that sessions left on another machine. Exit codes: 0 removed, 1 not removed."""
     from mahtab_tui.bus.sanitize import one_line
     from mahtab_tui.kernel.base import KernelError
-    from mahtab_tui.kernel.elsewhere.address import parse
-    from mahtab_tui.kernel.elsewhere.transport import clean_up
+    from mahtab_tui.kernel.remote.address import parse
+    from mahtab_tui.kernel.remote.transport import clean_up
 
     with fail_on(KernelError, code=1):
         place = parse(address)

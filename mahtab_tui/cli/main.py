@@ -24,7 +24,7 @@ from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.ground import Ground
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.settings.model import Settings
 
@@ -146,27 +146,27 @@ def screen(
         check_terminal(ASK_INSTEAD)
     except NoTerminal as error:
         fail(str(error))
-    from mahtab_tui.system.later import Later
+    from mahtab_tui.system.lazy import Lazy
     from mahtab_tui.tui.open import open_screen
 
     if no_store:
-        from mahtab_tui.cli.grounds import ground_without_store
+        from mahtab_tui.cli.session_setup import ground_without_store
 
-        ground = Later.of(ground_without_store(settings))
+        ground = Lazy.of(ground_without_store(settings))
         raise typer.Exit(open_screen(settings, ground, collector=collector, moved=moved, files=files, notebook=opened, no_trace=True).code)
     project = Path.cwd()
     names_kernel = bool(python or kernel or {pair.partition("=")[0].strip() for pair in given or ()} & {"python", "kernel"})
     while True:  # one session after the other, as the user switches between them
         if resume or continue_:
-            from mahtab_tui.cli.grounds import resumed_ground
+            from mahtab_tui.cli.session_setup import resumed_ground
 
             wanted = None if resume == LATEST else resume
             found = resumed_ground(settings, wanted, project if continue_ else None, opened, its_kernel=not names_kernel)
-            ground, name, past, opened = Later.of(found.ground), found.name, found.past, found.notebook
+            ground, name, past, opened = Lazy.of(found.ground), found.name, found.past, found.notebook
             _check_reachable(files, found.kernel)
             moved = f"{moved} {found.problem}".strip()
         else:
-            ground, name, past = Later(partial(_new_ground, settings, project)), project.name or "session", []
+            ground, name, past = Lazy(partial(_new_ground, settings, project)), project.name or "session", []
             if settings.kernel is not None:
                 ground.get()  # an address that is none ends the command
         try:
@@ -178,7 +178,7 @@ def screen(
             break
         resume, continue_, files, opened, moved, names_kernel = closed.next_session, False, [], None, "", False
     if ground.made:
-        from mahtab_tui.cli.grounds import tell_how_to_continue
+        from mahtab_tui.cli.session_setup import tell_how_to_continue
 
         tell_how_to_continue(ground.get(), name, resumed=bool(resume or continue_), cell=closed.running_cell)
     raise typer.Exit(closed.code)
@@ -190,9 +190,9 @@ def _check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
         fail(f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there.")
 
 
-def _new_ground(settings: Settings, project: Path) -> Ground:
+def _new_ground(settings: Settings, project: Path) -> SessionBackend:
     """Create what a new session stands on, behind the first picture."""
-    from mahtab_tui.cli.grounds import new_ground
+    from mahtab_tui.cli.session_setup import new_ground
 
     return new_ground(settings, project)
 

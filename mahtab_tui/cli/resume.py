@@ -14,16 +14,16 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.printing import answer, fail, fail_on, say, warn
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.session.beginning import Waiting
+from mahtab_tui.session.kernel_factory import Waiting
 from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.store.claim import HeldElsewhere, Holder
 from mahtab_tui.store.resume import find_session, forked_store, going_on, resumed_store
+from mahtab_tui.store.session_lock import HeldElsewhere, Holder
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.elsewhere.notes import Noted
-    from mahtab_tui.kernel.elsewhere.stations import Connected
+    from mahtab_tui.kernel.remote.notes import Noted
+    from mahtab_tui.kernel.remote.stations import Connected
 
 
 def resume(session: str | None, project: Path | None, *, variables: bool) -> tuple[SqliteStore, str, list[Record]]:
@@ -56,9 +56,9 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[
     if store.claim is None or not settings.keep_kernel:
         return Waiting(), past
     from mahtab_tui.bus.masking import Secrets
-    from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-    from mahtab_tui.kernel.held.waiting import attach as attach_to
-    from mahtab_tui.session.last_outputs import with_last_outputs
+    from mahtab_tui.kernel.detached.waiting import attach as attach_to
+    from mahtab_tui.kernel.remote.notes import noted_kernels
+    from mahtab_tui.session.recovered_output import with_last_outputs
 
     here = attach_to(store.session) if settings.kernel is None else None
     if here is not None:
@@ -73,13 +73,13 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> tuple[
 
 
 def _attach_elsewhere(noted: Noted) -> Connected | None:
-    from mahtab_tui.kernel.elsewhere.stations import attach as attach_to
-    from mahtab_tui.kernel.elsewhere.transport import NotThere
+    from mahtab_tui.kernel.remote.stations import attach as attach_to
+    from mahtab_tui.kernel.remote.transport import KernelGone
 
     say(f"Connecting to {one_line(noted.station.label)}, where the session's kernel is running …", err=True)
     try:
         return attach_to(noted, answer)
-    except NotThere:
+    except KernelGone:
         noted.forget()
         return None
     except KernelError as error:

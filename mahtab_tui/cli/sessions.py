@@ -30,7 +30,7 @@ _CATCH_UP = 0.3
 @contextmanager
 def _stored() -> Iterator[None]:
     """End the command with a sentence and code 1 if a session cannot be found, read or written."""
-    from mahtab_tui.bus.storing import StoreError
+    from mahtab_tui.bus.store_handler import StoreError
     from mahtab_tui.store.resume import NoSession
 
     with fail_on(NoSession, StoreError, code=1):
@@ -57,8 +57,8 @@ def list_all(
     """List open sessions and those that can be resumed; search, rename or delete them."""
     if context.invoked_subcommand is not None:
         return
-    from mahtab_tui.bus.storing import StoreError
-    from mahtab_tui.cli.kernels_waiting import kernels_that_wait
+    from mahtab_tui.bus.store_handler import StoreError
+    from mahtab_tui.cli.detached_kernels import kernels_that_wait
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 
     need_folder()
@@ -83,11 +83,11 @@ def list_all(
 
 def _saved(project: Path | None, limit: int) -> Iterator[str]:
     """Return a line for each saved session, the newest first, and one about those beyond the limit."""
-    from mahtab_tui.bus.storing import StoreError
-    from mahtab_tui.store.claim import held
+    from mahtab_tui.bus.store_handler import StoreError
     from mahtab_tui.store.database import is_read_only
-    from mahtab_tui.store.digest import catch_up
     from mahtab_tui.store.resume import database
+    from mahtab_tui.store.session_index import catch_up
+    from mahtab_tui.store.session_lock import locked_sessions
     from mahtab_tui.store.sqlite import count_sessions, list_sessions
 
     folder = None if project is None else str(project)
@@ -100,7 +100,7 @@ def _saved(project: Path | None, limit: int) -> Iterator[str]:
         fail(str(error), 1)
     if not rows:
         yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
-    open_now = held()
+    open_now = locked_sessions()
     for row in rows:
         holder = open_now.get(row.id)
         yield _line(row) + ("" if holder is None else f"  (open: {holder.sentence_part()})")
@@ -109,7 +109,7 @@ def _saved(project: Path | None, limit: int) -> Iterator[str]:
 
 
 def _line(row: SessionRow) -> str:
-    from mahtab_tui.store.describing import cost, day, size
+    from mahtab_tui.store.formatting import cost, day, size
 
     about = f"{row.records:>6} records  {size(row):>6}  {row.model or '–':<8}  {cost(row):>6}"
     return one_line(f"{row.id}  {day(row)}  {about}  {row.name}  {row.heading}")
@@ -122,9 +122,9 @@ def search(
     limit: Annotated[int, typer.Option(metavar="N", help="Print only the newest N", min=1)] = NEWEST,
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
-    from mahtab_tui.store.digest import catch_up
-    from mahtab_tui.store.finding import find_sessions, wanted_words
     from mahtab_tui.store.resume import database
+    from mahtab_tui.store.session_index import catch_up
+    from mahtab_tui.store.session_search import find_sessions, wanted_words
 
     need_folder()
     typed = " ".join(words)
@@ -151,8 +151,8 @@ def search(
 @sessions_app.command()
 def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TITLE", help="The title that lists show")]) -> None:
     """Give a session another title. Exit codes: 0 renamed, 1 not renamed."""
-    from mahtab_tui.store.digest import rename_session, title_of
     from mahtab_tui.store.resume import database, find_session
+    from mahtab_tui.store.session_index import rename_session, title_of
 
     if not title_of(title):
         fail("A title needs at least one letter.")
@@ -165,7 +165,7 @@ def rename(session: SessionId, title: Annotated[str, typer.Argument(metavar="TIT
 @sessions_app.command("stop")
 def stop_kernel(session: SessionId) -> None:
     """Stop a session's kernel in the background; saved variables stay. Exit codes: 0 stopped, 1 not stopped."""
-    from mahtab_tui.cli.kernels_waiting import stop
+    from mahtab_tui.cli.detached_kernels import stop
 
     stop(session)
 

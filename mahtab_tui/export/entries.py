@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry
-from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.hidden_entries import HiddenEntries, answer_entry, cell_entry, question_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.slicing import parsed
-from mahtab_tui.export.asides import Aside, Asides
+from mahtab_tui.bus.terminal_screen import collapse
+from mahtab_tui.export.annotations import Annotation, Asides
 
 _TEXTS = ("text/markdown", "text/html")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*+")
@@ -70,7 +70,7 @@ class Cell:
         return cell_entry(self.number)
 
 
-Entry = Words | Cell | Aside
+Entry = Words | Cell | Annotation
 
 
 class Conversation:
@@ -79,7 +79,7 @@ class Conversation:
     def __init__(self, past: Iterable[Record] = (), *, asides: bool = False) -> None:
         """asides: with tool calls, searches and warnings."""
         self.entries: list[Entry] = []
-        self.left_out = LeftOut()
+        self.left_out = HiddenEntries()
         self.costs: dict[int, float] = {}
         """US dollars by question, as far as prices are known."""
         self._cells: dict[int, Cell] = {}
@@ -123,7 +123,7 @@ class Conversation:
 
     def private(self, entry: Entry) -> bool:
         """Return whether an entry is a cell that uses a private variable, or a search that such a cell made."""
-        return isinstance(entry, Cell | Aside) and self.left_out.held_back(entry.entry)
+        return isinstance(entry, Cell | Annotation) and self.left_out.held_back(entry.entry)
 
     def private_texts(self) -> Iterator[str]:
         """Return what is known of private variables without the kernel: the strings and the outputs of the cells that use them."""
@@ -139,7 +139,7 @@ class Conversation:
     def cover(self, told: Callable[[str], str]) -> None:
         """Replace each text by what `told` returns for it."""
         for entry in self.entries:
-            if isinstance(entry, Aside):
+            if isinstance(entry, Annotation):
                 entry.cover(told)
                 continue
             if isinstance(entry, Words):

@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 
 from mahtab_tui import __version__
-from mahtab_tui.export.asides import Aside
+from mahtab_tui.export.annotations import Annotation
 from mahtab_tui.export.entries import Cell, Entry, Output, Words
 from mahtab_tui.export.quoting import escaped, fenced, inert
 from mahtab_tui.export.reading import Node
@@ -78,9 +78,9 @@ def by(entry: Entry) -> str:
     return {"question": "user", "notice": "program"}.get(entry.kind, "model")
 
 
-def words_of(entry: Words | Aside, selected: Selected) -> str:
+def words_of(entry: Words | Annotation, selected: Selected) -> str:
     """Return an entry that is no cell, as Markdown. Tool calls and searches are folded."""
-    if isinstance(entry, Aside):
+    if isinstance(entry, Annotation):
         if not entry.calls:
             return f"*{escaped(entry.title)}*"
         texts = "\n\n".join(f"**{escaped(text)}**" if kind == "line" else fenced(text, _LANGUAGES[kind]) for kind, text in selected.parts(entry))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.export.asides import Aside, Part
+from mahtab_tui.export.annotations import Annotation, Part
 from mahtab_tui.export.entries import Cell, Conversation, Entry, Output
 
 LONGEST = 100_000
@@ -47,9 +47,9 @@ class Selected(NamedTuple):
             return False
         if isinstance(entry, Cell):
             return sum(len(output.text) for output in entry.outputs) > self.longest
-        return isinstance(entry, Aside) and sum(map(_size, entry.calls)) > self.longest
+        return isinstance(entry, Annotation) and sum(map(_size, entry.calls)) > self.longest
 
-    def parts(self, aside: Aside) -> Iterator[Part]:
+    def parts(self, aside: Annotation) -> Iterator[Part]:
         """Return the texts of a tool call or a search; of a longer one those at its beginning, and how much is left out."""
         room = self.longest
         for place, call in enumerate(aside.calls):
@@ -80,8 +80,8 @@ def select(conversation: Conversation, session: str, *, shown: bool = False, lon
     if shown:
         undone = {entry.entry for entry in entries if isinstance(entry, Cell) and entry.undone}
         entries = [entry for entry in entries if not conversation.hidden(entry) and entry.entry not in undone]
-    entries = [entry for entry in entries if not (isinstance(entry, Aside) and conversation.private(entry))]
-    if all(isinstance(entry, Aside) for entry in entries):
+    entries = [entry for entry in entries if not (isinstance(entry, Annotation) and conversation.private(entry))]
+    if all(isinstance(entry, Annotation) for entry in entries):
         raise NothingToExport("Nothing has been said or run yet.")
     title = plain(conversation.title)
     return Selected(entries, session, title, conversation.costs, conversation.hidden, conversation.private, longest)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.export.asides import Aside
+from mahtab_tui.export.annotations import Annotation
 from mahtab_tui.export.quoting import SCHEMES, fenced, inert
 from mahtab_tui.export.selection import NothingToExport, Selected
 
@@ -51,7 +51,7 @@ def rendered(selected: Selected, ending: str) -> str:
         made.cells = [each for cell in made.cells for each in _with_outputs(cell)]
         made.metadata = {"jupytext": {"notebook_metadata_filter": "-all", "cell_metadata_filter": "-all"}}
         return str(jupytext.writes(made, fmt="md"))
-    made = notebook(selected._replace(entries=[entry for entry in selected.entries if not isinstance(entry, Aside)]))
+    made = notebook(selected._replace(entries=[entry for entry in selected.entries if not isinstance(entry, Annotation)]))
     made.metadata = {"kernelspec": made.metadata.kernelspec}
     for cell in made.cells:
         cell.metadata = {}

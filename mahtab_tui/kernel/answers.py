@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from mahtab_tui.kernel.base import KernelHost
-from mahtab_tui.kernel.told import HostCall
+from mahtab_tui.kernel.protocol import HostCall
 from mahtab_tui.kernel.worker.frames import Frame
 
 

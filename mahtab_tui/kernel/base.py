@@ -113,7 +113,7 @@ class KernelHost(Protocol):
         """The kernel was interrupted and no longer waits for the answer to `call`."""
 
 
-class NoHost:
+class NullHost:
     """A `KernelHost` that wants nothing, as that of a kernel that was not started yet."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None: ...
@@ -286,7 +286,7 @@ def between_cells(turn: threading.Lock, work: str) -> Iterator[None]:
         turn.release()
 
 
-class Unkept:
+class NullPersistence:
     """What a `Kernel` answers that saves no variables and ends with its program."""
 
     outlives = False

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
 from mahtab_tui.kernel.output import TerminalOutput
-from mahtab_tui.kernel.told import CellEnd
+from mahtab_tui.kernel.protocol import CellEnd
 from mahtab_tui.kernel.values import CellResult, Change, Display, Mime, OutputKind, Status, TracebackFrame
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 

@@ -22,12 +22,12 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.answers import CallAnswers
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput, Unkept, between_cells
-from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NullHost, NullPersistence, OnDisplay, OnOutput, between_cells
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
+from mahtab_tui.kernel.in_process_environment import CellOutput, InProcessEnvironment
+from mahtab_tui.kernel.protocol import CellEnd, HostCall, checked
 from mahtab_tui.kernel.restoration import Restoration, UndoStep
-from mahtab_tui.kernel.told import CellEnd, HostCall, checked
 from mahtab_tui.kernel.values import CellResult, Lock, PrivateUse, Status, Variable
 from mahtab_tui.kernel.worker import detail, toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
@@ -52,7 +52,7 @@ CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
 
 
-class InProcessKernel(Unkept):
+class InProcessKernel(NullPersistence):
     """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
 
     cannot_lock = "the namespace is inside another program"
@@ -60,7 +60,7 @@ class InProcessKernel(Unkept):
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         super().__init__("The namespace belongs to the program that opened this session, so it is not saved.")
-        self._host: KernelHost = NoHost()
+        self._host: KernelHost = NullHost()
         self._namespace = namespace
         self._state = KernelState.DEAD
         self._turn = threading.Lock()
@@ -257,16 +257,16 @@ class InProcessKernel(Unkept):
         self._calls = HostCalls(self._send, self._execute)
         self._answers = CallAnswers(self._host, self._calls.deliver)
         self._output = CellOutput(self._printed)
-        surroundings = BorrowedSurroundings(self._output, Console(self._calls.call).replacements())
+        surroundings = InProcessEnvironment(self._output, Console(self._calls.call).replacements())
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
         self._executor.undo = self._undo
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
         if servers := self._host.servers():
-            from mahtab_tui.kernel.worker.origins import Origins
+            from mahtab_tui.kernel.worker.attribution import CellAttribution
 
-            self._executor.origins = origins = Origins()
+            self._executor.origins = origins = CellAttribution()
             toolbox.add_servers([server._asdict() for server in servers], origins)
         self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
         self._values_added = {"__", "___"}.difference(before)

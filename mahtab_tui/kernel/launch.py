@@ -23,9 +23,9 @@ from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 from mahtab_tui.system.programs import find_program
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.reading import Output
-    from mahtab_tui.kernel.told import KernelReady
-    from mahtab_tui.kernel.worker.holding.beside import HolderSettings
+    from mahtab_tui.kernel.protocol import KernelReady
+    from mahtab_tui.kernel.seekable_output import Output
+    from mahtab_tui.kernel.worker.holding.holder_client import HolderSettings
 
 OLDEST = (3, 9)
 """The oldest Python for the kernel's side."""
@@ -57,7 +57,7 @@ main(fd, holder)
 """
 
 
-class Held(Protocol):
+class DetachHandle(Protocol):
     """A host's share in a kernel that can go on without it."""
 
     @property
@@ -102,7 +102,7 @@ class Process(Protocol):
         """Whether `time.monotonic` means the same there."""
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> DetachHandle | None:
         """This host's share in a kernel that has a holder."""
 
     def signal(self, number: int) -> None:
@@ -121,7 +121,7 @@ class LocalProcess:
     output: int
     token: bytes
     reader: Output
-    held: Held | None = None
+    held: DetachHandle | None = None
     has_our_clock = True
 
     def signal(self, number: int) -> None:
@@ -167,7 +167,7 @@ class Wire:
         return None if answer is None else str(answer)
 
 
-class Place(Protocol):
+class Launcher(Protocol):
     """Where the processes of a kernel run."""
 
     @property
@@ -196,7 +196,7 @@ class Place(Protocol):
         """Return what a kernel there is told of where its namespace is kept. Raises `KernelError`."""
 
 
-class Here:
+class LocalLauncher:
     """This machine."""
 
     label = address = ""
@@ -277,7 +277,7 @@ def spawn(
 
     On Linux the process ends with the *thread* that called this, so call it on a thread that lives as long as the kernel.
     """
-    from mahtab_tui.kernel.reading import PipeOutput
+    from mahtab_tui.kernel.seekable_output import PipeOutput
 
     ours, theirs = socket.socketpair()
     token = os.urandom(TOKEN_SIZE)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mahtab_tui.bus.covering import MASK, covered
+from mahtab_tui.bus.mask_spans import MASK, mask_spans
 from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import SecretSpan
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NoHost, OnDisplay, OnOutput
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, NullHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
 from mahtab_tui.kernel.restoration import KeptFile, KeptNamespace, NotKept, Restoration, RestoredFile
 from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, OutputKind, Variable
@@ -55,7 +55,7 @@ class MaskedKernel:
     def __init__(self, inner: Kernel, secrets: Secrets) -> None:
         self.inner = inner
         self._secrets = secrets
-        self._host: KernelHost = NoHost()
+        self._host: KernelHost = NullHost()
         self._size = (80, 24)
 
     def start(self, host: KernelHost) -> None:
@@ -151,7 +151,7 @@ class MaskedKernel:
         spans = self._secrets.spans(result.output)
         return replace(
             result,
-            output=covered(result.output, spans),
+            output=mask_spans(result.output, spans),
             kinds=_kinds(result.output, result.kinds, spans) if spans else result.kinds,
             changes=tuple(map(self._change, result.changes)),
             detail=self._secrets.mask(result.detail),
@@ -223,7 +223,7 @@ def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[S
         place += size
         while waiting and waiting[0].end <= place:
             start, end = waiting.popleft()
-            longer += len(covered(text[start:end], [SecretSpan(0, end - start)])) - (end - start)
+            longer += len(mask_spans(text[start:end], [SecretSpan(0, end - start)])) - (end - start)
         end = longer + (min(place, waiting[0].start) if waiting else place)
         result.append((kind, end - done))
         done = end

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from mahtab_tui.bus.overwrite import Screen, rewrites, split_unfinished
+from mahtab_tui.bus.terminal_screen import Screen, rewrites, split_unfinished
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.kernel.worker.capture import left_out
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, OnDisplay, OnOutput, between_cells
 from mahtab_tui.kernel.code_help import Completions, Detail, Explanation
-from mahtab_tui.kernel.launch import Here, Place
+from mahtab_tui.kernel.launch import Launcher, LocalLauncher
+from mahtab_tui.kernel.protocol import UndoAnswer, checked
 from mahtab_tui.kernel.restoration import KeepPlace, KeepResult, KeptFile, KeptNamespace, Restoration, RestoredFile, UndoStep
-from mahtab_tui.kernel.succession import Succession
-from mahtab_tui.kernel.told import UndoAnswer, checked
+from mahtab_tui.kernel.supervisor import KernelSupervisor
 from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
 
 VARIABLES_TIMEOUT = 5.0
@@ -47,20 +47,20 @@ class ProcessKernel:
         undo_steps: int = 20,
         undo_memory: int = 1024,
         keep: KeepPlace | None = None,
-        place: Place | None = None,
+        place: Launcher | None = None,
     ) -> None:
         """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew.
 
         undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest steps go first. keep: where the
         namespace is kept; None for nowhere. place: where the kernel runs; None for this machine.
         """
-        self._place = place or Here()
+        self._place = place or LocalLauncher()
         self._python = python
         self._keep_place = keep
         self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._turn = threading.Lock()
         """Held while a cell (that is not nested) runs."""
-        self._processes = Succession(self._place, cwd, color, startup=startup, reload=reload, undo_limits=self._undo_limits, keep=keep)
+        self._processes = KernelSupervisor(self._place, cwd, color, startup=startup, reload=reload, undo_limits=self._undo_limits, keep=keep)
 
     def start(self, host: KernelHost) -> None:
         self._processes.start(host, self._python)

@@ -18,14 +18,14 @@ from typing import Any, Protocol, cast
 from mahtab_tui.kernel.answers import CallAnswers
 from mahtab_tui.kernel.base import KernelError, KernelHost, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell, RunningCells
+from mahtab_tui.kernel.detach import TAKEN, DetachState
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
-from mahtab_tui.kernel.launch import Held, Process
+from mahtab_tui.kernel.launch import DetachHandle, Process
 from mahtab_tui.kernel.outgoing import Outbox, OutgoingFullError, SendQueue
-from mahtab_tui.kernel.outliving import TAKEN, Outliving
 from mahtab_tui.kernel.output import Chunks
-from mahtab_tui.kernel.reading import NumberedOutput, Output
+from mahtab_tui.kernel.protocol import CellEnd, HostCall, KernelReady, checked
 from mahtab_tui.kernel.requests import ControlRequests
-from mahtab_tui.kernel.told import CellEnd, HostCall, KernelReady, checked
+from mahtab_tui.kernel.seekable_output import Output, SeekableOutput
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.system.waiting import result_of
@@ -69,7 +69,7 @@ class WorkerProcess:
         self._lock = threading.RLock()
         self._outbox = Outbox(lambda: self._break("it does not read the answers to its requests"))
         self._process: Process | None = None
-        self._held: Held | None = None
+        self._held: DetachHandle | None = None
         self.over = False
         """The process has ended."""
         self.taken = False
@@ -80,7 +80,7 @@ class WorkerProcess:
         """Stands for a cell, while variables are read."""
         self._leaving = self._left = False
         """Whether this host wants to let it go on alone; whether it has let it go."""
-        self.outliving = Outliving(self._outbox.tell)
+        self.outliving = DetachState(self._outbox.tell)
         self._requests = ControlRequests(self._outbox.send)
         self.request = self._requests.ask
         self._answers = CallAnswers(host, self._outbox.answer)
@@ -225,7 +225,7 @@ class WorkerProcess:
         held, output = process.held, process.reader
         self._held = held
         if held is not None:
-            self.outliving.output = cast("NumberedOutput", output)
+            self.outliving.output = cast("SeekableOutput", output)
         outgoing = self._outbox.queue = SendQueue(process.channel)
         if held is not None and held.ready is not None:
             self._introduced(held.ready)
@@ -357,7 +357,7 @@ class WorkerProcess:
 
     def _hear(self, told: object) -> None:
         """Hear what has happened before this host came. Raises an exception of any class for what no kernel says."""
-        from mahtab_tui.kernel.retelling import Story, cells_of, retell
+        from mahtab_tui.kernel.reattach import Story, cells_of, retell
 
         story = checked(Story, told)
         cells = cells_of(story)

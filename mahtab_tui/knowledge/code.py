@@ -17,10 +17,10 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import Literal, NamedTuple
 
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 from mahtab_tui.knowledge.encodings import is_encoding, lines_of
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings.model import PACKAGE
-from mahtab_tui.system.processes import tied
+from mahtab_tui.system.processes import tie_to_parent
 from mahtab_tui.system.programs import find_program
 
 _CHECK_CANCELLED = 0.05
@@ -118,7 +118,7 @@ class CodeSearcher:
     def read_file(self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None) -> str:
         """Return the lines of a file from `start` to `end` (from 1, both included) with their numbers. Raises `CodeError`."""
         try:
-            lines = lines_of(HeldFolder(self.folder).read_text(path, encoding=encoding))
+            lines = lines_of(ConfinedFolder(self.folder).read_text(path, encoding=encoding))
         except HeldError as error:
             raise CodeError(str(error)) from None
         first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
@@ -161,7 +161,7 @@ def list_files(folder: Path, most: int, seconds: float, cancelled: Callable[[], 
 def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
     """Run the search process and return the lines that it wrote. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    command = tied([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
+    command = tie_to_parent([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
     until = time.monotonic() + seconds
     ended: Literal["all", "size", "time", "cancelled"] = "all"
     with subprocess.Popen(

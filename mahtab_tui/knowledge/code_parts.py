@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.code import CodeError, list_files
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 from mahtab_tui.knowledge.encodings import lines_of
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.index import SkillsIndex
-from mahtab_tui.knowledge.meaning import NEAREST, Meaning, joined
+from mahtab_tui.knowledge.semantic_index import NEAREST, SemanticIndex, joined
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.knowledge.tree_files import is_wanted
 
@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 class CodeParts:
     """The parts of the text files of a folder. Any thread may call it."""
 
-    def __init__(self, folder: Path, meaning: Meaning) -> None:
+    def __init__(self, folder: Path, meaning: SemanticIndex) -> None:
         self._folder = folder.absolute()
         self._meaning = meaning
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class CodeParts:
     def _read(self, cancelled: Callable[[], bool]) -> None:
         """Read the files that have changed. Raises `CodeError`."""
         listed, _ = list_files(self._folder, _FILES, _SECONDS, cancelled)
-        held, files = HeldFolder(self._folder), {}
+        held, files = ConfinedFolder(self._folder), {}
         count = left_out = 0
         for path in listed:
             if count >= MOST or cancelled():

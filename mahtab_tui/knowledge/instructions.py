@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 from mahtab_tui.settings import trust
 from mahtab_tui.settings.sources import home_folder, trust_record
 
@@ -98,7 +98,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
     if not os.path.lexists(path):
         return
     try:
-        parts = tuple(_parts(HeldFolder(root), path.relative_to(root), (), own=own))
+        parts = tuple(_parts(ConfinedFolder(root), path.relative_to(root), (), own=own))
     except HeldError as error:
         problems.append(f"Instructions: {error}")
         return
@@ -109,7 +109,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
     yield found
 
 
-def _parts(held: HeldFolder, path: Path, above: tuple[Path, ...], *, own: bool) -> Iterator[Part]:
+def _parts(held: ConfinedFolder, path: Path, above: tuple[Path, ...], *, own: bool) -> Iterator[Part]:
     """Read a file and what it imports, each once. Raises `HeldError` for the first file only."""
     text = held.read_text(str(path), _LARGEST)
     yield Part(f"~/{path}" if own else str(path), text)

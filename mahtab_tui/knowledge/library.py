@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 from mahtab_tui.knowledge.index import Hit, SkillsIndex
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skill_trust import is_trusted_file, skill_files
@@ -16,7 +16,7 @@ from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.settings.model import load_settings, resource_folder
 
 if TYPE_CHECKING:
-    from mahtab_tui.knowledge.meaning import Meaning
+    from mahtab_tui.knowledge.semantic_index import SemanticIndex
 
 FRESH = 1.0
 """Seconds for which files are assumed to be unchanged."""
@@ -31,7 +31,7 @@ class NoSkill(RuntimeError):
 class SkillLibrary:
     """The skills by name. May be used from any thread."""
 
-    def __init__(self, loader: SkillsLoader, on_problem: Callable[[str], None], meaning: Meaning | None = None) -> None:
+    def __init__(self, loader: SkillsLoader, on_problem: Callable[[str], None], meaning: SemanticIndex | None = None) -> None:
         """on_problem: called once for each problem with a skill. meaning: None to find skills by words alone."""
         self._loader = loader
         self._on_problem = on_problem
@@ -127,7 +127,7 @@ class SkillLibrary:
         """Return the names of the skills that fit a query best, by words, and by meaning if there is an embedding model."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
-        from mahtab_tui.knowledge.meaning import NEAREST, joined
+        from mahtab_tui.knowledge.semantic_index import NEAREST, joined
 
         by_words = [hit.name for hit in self.search(query, max(limit, NEAREST))]
         found = joined(by_words, self._meaning.nearest("skills", query, self._texts))
@@ -140,7 +140,7 @@ class SkillLibrary:
         if skill.folder is None:
             raise NoSkill(f"The skill {name!r} is a single file and has no others.")
         try:
-            text = HeldFolder(skill.folder).read_text(path)
+            text = ConfinedFolder(skill.folder).read_text(path)
         except HeldError as error:
             raise NoSkill(str(error)) from None
         if not is_trusted_file(skill, path, text):

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 from mahtab_tui.knowledge.encodings import lines_of
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.tree_files import RipgrepError, is_wanted, ripgrep_files, source_files
 
 LINE_WIDTH = 500
@@ -27,7 +27,7 @@ _AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
 
 def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield path, line (from 1), text, before and after for each matching line, by path and line."""
-    held = HeldFolder(request["folder"])
+    held = ConfinedFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
     for path in _files(request):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.settings import trust
 from mahtab_tui.settings.sources import trust_record
@@ -37,7 +37,7 @@ def skill_texts(skill: Skill) -> dict[Path, str]:
     for name in skill_files(skill):
         assert skill.folder is not None
         try:
-            texts[skill.folder / name] = HeldFolder(skill.folder).read_text(name)
+            texts[skill.folder / name] = ConfinedFolder(skill.folder).read_text(name)
         except HeldError:  # the model cannot read it either
             continue
     return texts

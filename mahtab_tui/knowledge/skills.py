@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
@@ -153,7 +153,7 @@ def _text_within(path: Path, project: Path) -> str:
                 "~/.mahtab/skills, or in a folder given with --skills-dir."
             )
     try:
-        return _text(path, lambda name, flags: HeldFolder(own).open(os.path.relpath(real, own)))
+        return _text(path, lambda name, flags: ConfinedFolder(own).open(os.path.relpath(real, own)))
     except HeldError as error:  # it has been replaced meanwhile
         raise SkillError(f"{path}: {error}") from None
 

@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.knowledge.confined_folder import READ_LIMIT, ConfinedFolder, HeldError
 from mahtab_tui.knowledge.encodings import lines_of
-from mahtab_tui.knowledge.held import READ_LIMIT, HeldError, HeldFolder
-from mahtab_tui.system.processes import tied
+from mahtab_tui.system.processes import tie_to_parent
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -49,7 +49,7 @@ def is_wanted(path: str, file_pattern: str) -> bool:
 
 def source_files(folder: Path) -> Iterator[str]:
     """Yield the paths relative to the folder."""
-    held = HeldFolder(folder)
+    held = ConfinedFolder(folder)
     waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
     """Paths still to visit, the next one last: folders with the levels above them, and files."""
     while waiting:
@@ -60,7 +60,7 @@ def source_files(folder: Path) -> Iterator[str]:
             waiting += reversed(list(_in(held, (*above, _level(held, path)))))
 
 
-def _in(held: HeldFolder, levels: tuple[_Level, ...]) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
+def _in(held: ConfinedFolder, levels: tuple[_Level, ...]) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
     """Yield a folder's contents: folders with the levels above them, and files."""
     here = levels[-1].path
     try:
@@ -75,7 +75,7 @@ def _in(held: HeldFolder, levels: tuple[_Level, ...]) -> Iterator[tuple[str, tup
             yield path, levels if is_folder else None
 
 
-def _level(held: HeldFolder, path: str) -> _Level:
+def _level(held: ConfinedFolder, path: str) -> _Level:
     from pathspec import GitIgnoreSpec
 
     try:
@@ -102,7 +102,7 @@ def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
 def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
     """Return the files that may match: those that ripgrep finds, and those that are not ASCII. Raises `RipgrepError`."""
     case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
-    command = tied([ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"])
+    command = tie_to_parent([ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"])
     found, is_silent = [], True
     with subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout is not None

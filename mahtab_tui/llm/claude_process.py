@@ -21,7 +21,7 @@ from typing import Any
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import NOTHING_SPENT
 from mahtab_tui.llm.claude_login import USER_SETTINGS, login_environment
-from mahtab_tui.system.processes import tied
+from mahtab_tui.system.processes import tie_to_parent
 from mahtab_tui.system.programs import find_program
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
@@ -148,12 +148,12 @@ class ClaudeProcess:
 
 
 def _start(executable: str, model: str | None, effort: str | None, system: str, folder: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the process on the thread with which it shall end (see `tied`). Raises `OSError`."""
+    """Start the process on the thread with which it shall end (see `tie_to_parent`). Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
         return subprocess.Popen(
-            tied(command(executable, model, effort, f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
+            tie_to_parent(command(executable, model, effort, f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

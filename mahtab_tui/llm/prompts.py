@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction
 from mahtab_tui.kernel.values import Variable
 
@@ -158,8 +158,11 @@ def background(
 
     skills: descriptions by name. loaded: instructions of skills by name. instructions: texts by file.
     """
-    files = (f'<file name="{told(name)}">\n{escape_tags(told(words), "file")}\n</file>' for name, words in (instructions or {}).items())
-    texts = (f'<skill name="{name}">\n{escape_tags(told(content), "skill")}\n</skill>' for name, content in (loaded or {}).items())
+    files = (
+        f'<file name="{escape_for_model(name)}">\n{escape_tags(escape_for_model(words), "file")}\n</file>'
+        for name, words in (instructions or {}).items()
+    )
+    texts = (f'<skill name="{name}">\n{escape_tags(escape_for_model(content), "skill")}\n</skill>' for name, content in (loaded or {}).items())
     return {
         "instructions": _INSTRUCTIONS.format(files="\n".join(files)) if instructions else "",
         "skills": _SKILLS.format(skills=_listed(skills)) if skills else "",
@@ -188,7 +191,7 @@ def _listed(skills: Mapping[str, str]) -> str:
     """List as many skills as fit, one a line; the model can search for the rest."""
     lines, room = [], SKILLS_ROOM
     for name, description in sorted(skills.items()):
-        lines.append(told(f"- {name}: {_SENTENCE_END.split(description, maxsplit=1)[0]}"))
+        lines.append(escape_for_model(f"- {name}: {_SENTENCE_END.split(description, maxsplit=1)[0]}"))
         room -= len(lines[-1])
         if room < 0:
             lines[-1] = f"- … and {len(skills) - len(lines) + 1:,} more: print(search_skills(words)) finds them"
@@ -230,15 +233,15 @@ def summary_request(before: str, said: Sequence[tuple[str, str]], keep: str = ""
     """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of each message. keep: what the person wants
     it to keep, in their words."""
     names = {"human": "person", "ai": "assistant"}
-    escaped = [(names[kind], escape_tags(told(text), "conversation", *names.values())) for kind, text in said]
+    escaped = [(names[kind], escape_tags(escape_for_model(text), "conversation", *names.values())) for kind, text in said]
     messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
-    wish = f"The person asks you to keep this above all:\n<keep>\n{escape_tags(told(keep), 'keep')}\n</keep>\n" if keep.strip() else ""
+    wish = f"The person asks you to keep this above all:\n<keep>\n{escape_tags(escape_for_model(keep), 'keep')}\n</keep>\n" if keep.strip() else ""
     return _SUMMARY.format(keep=wish, before=f"{earlier_conversation(before)}\n\n" if before else "", said=messages)
 
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
     """Format the summary that replaces the conversation's beginning. whole: whether it covers all of it."""
-    text = escape_tags(defuse(told(summary)), *_SECTIONS)
+    text = escape_tags(defuse(escape_for_model(summary)), *_SECTIONS)
     text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
@@ -270,7 +273,7 @@ def variable_lines(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES)
 
 def as_shown(text: str) -> str:
     """Return a text as it stands in a section of a prompt."""
-    return escape_tags(defuse(told(text)), *_SECTIONS)
+    return escape_tags(defuse(escape_for_model(text)), *_SECTIONS)
 
 
 def describe_variables(variables: Sequence[Variable], described: Mapping[str, str], max_vars: int = MAX_VARIABLES) -> dict[str, str]:
@@ -386,4 +389,4 @@ def user_turn(context: str, variables: Mapping[str, str], question: str, instruc
 
 def _line(text: str) -> str:
     """Return text as one line, since names and values may contain anything."""
-    return " ".join(told(text).split("\n"))
+    return " ".join(escape_for_model(text).split("\n"))

@@ -16,8 +16,8 @@ import anyio
 
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.code_help import Detail
+from mahtab_tui.kernel.protocol import checked
 from mahtab_tui.kernel.results import pieces
-from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.values import CellResult, Status, Variable
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.mcp.journal import Journal

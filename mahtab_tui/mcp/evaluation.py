@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from mahtab_tui.bus.told import OVERWRITTEN, told
+from mahtab_tui.bus.escaping import OVERWRITTEN, escape_for_model
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
 from mahtab_tui.kernel.values import CHANGE_SIGNS, Change, Status
@@ -48,8 +48,8 @@ def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> 
     output = shortened(parts["stdout"], arguments.max_output)
     error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
     sections = [
-        ("The user edited the code. What ran:\n" + fenced(told(done.edited), "python")) if done.edited else "",
-        told(how_it_ended(done, arguments.timeout_s)),
+        ("The user edited the code. What ran:\n" + fenced(escape_for_model(done.edited), "python")) if done.edited else "",
+        escape_for_model(how_it_ended(done, arguments.timeout_s)),
         format.code(value),
         format.output(output),
         OVERWRITTEN if result.rewritten else "",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mahtab_tui.bus.told import told, told_output
+from mahtab_tui.bus.escaping import escape_for_model, escape_output
 
 Format = Literal["ansi", "markdown", "plain"]
 
@@ -38,7 +38,7 @@ class AnswerFormat:
         """Format a traceback, with its last line in red."""
         if self.format == "markdown" or not self.colour or _COLOURS.search(text):
             return self._shown(text, "pytb")
-        head, newline, last = told(text).rpartition("\n")
+        head, newline, last = escape_for_model(text).rpartition("\n")
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
     def output(self, text: str) -> str:
@@ -47,13 +47,13 @@ class AnswerFormat:
             return ""
         if self.colour:
             return safe(text)
-        bare = told_output(_COLOURS.sub("", text))
+        bare = escape_output(_COLOURS.sub("", text))
         return fenced(bare, "text") if self.format == "markdown" else bare
 
     def _shown(self, text: str, language: str) -> str:
         if not text:
             return ""
-        bare = told(_COLOURS.sub("", text))
+        bare = escape_for_model(_COLOURS.sub("", text))
         if self.format == "markdown":
             return fenced(bare, language if self.highlight else "")
         if not self.colour:
@@ -63,7 +63,7 @@ class AnswerFormat:
 
 def short(text: str, most: int = SHORT) -> str:
     """Return a text as one line of at most `most` characters."""
-    text = told(text).replace("\n", " ")
+    text = escape_for_model(text).replace("\n", " ")
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -89,7 +89,7 @@ def safe(text: str) -> str:
     pieces: list[str] = []
     start = 0
     for code in _COLOURS.finditer(text):
-        pieces += (told(text[start : code.start()]), code[0])
+        pieces += (escape_for_model(text[start : code.start()]), code[0])
         start = code.end()
-    pieces.append(told(text[start:]))
+    pieces.append(escape_for_model(text[start:]))
     return "".join(pieces) + (_END if start else "")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.told import told
 from mahtab_tui.mcp import evaluation, information
 from mahtab_tui.mcp.environments import find_environment
 from mahtab_tui.mcp.evaluation import EvalArguments
@@ -142,7 +142,9 @@ class ToolHandlers:
                 self._shared = joined
             now = self._shared
         self.mode = "shared"
-        return ToolAnswer(told(f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run."))
+        return ToolAnswer(
+            escape_for_model(f"You are {now.name} in the user's session {now.session}: its variables are theirs, and they see what you run.")
+        )
 
     async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
         """Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last expression's value,
@@ -162,12 +164,12 @@ class ToolHandlers:
         session = await self.session()
         old, new = await session.reset(report)
         kernel = await session.kernel()
-        return ToolAnswer(told(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
+        return ToolAnswer(escape_for_model(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
 
     async def undo(self, arguments: UndoArguments, report: Report) -> ToolAnswer:
         """Restore the variables, also those changed in place, to what they were before a cell ran; later cells are undone too. Files that were written
         stay. The answer names what could not be restored."""
-        return ToolAnswer(told(await (await self.session()).undo(arguments.cell, report)))
+        return ToolAnswer(escape_for_model(await (await self.session()).undo(arguments.cell, report)))
 
     async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         """The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have run since you
@@ -183,7 +185,7 @@ class ToolHandlers:
         now = await session.activate(python, None if found.folder is None else str(found.folder), report)
         kept = "" if python is not None else " It has no environment of its own, so the interpreter stays the same."
         return ToolAnswer(
-            told(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}")
+            escape_for_model(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}")
         )
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
@@ -228,7 +230,7 @@ class ToolHandlers:
             raise McpToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
         path = log_file()
         text = "The log is off." if arguments.mode == "off" else f"All evaluated code is written to {path}. To follow it: tail -f {path}"
-        return ToolAnswer(told(text))
+        return ToolAnswer(escape_for_model(text))
 
     async def _join(self, session: str | None) -> SessionConnection:
         from mahtab_tui.mcp.connection import SessionConnection

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from mahtab_tui.bus.told import told
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.kernel.values import Variable
 from mahtab_tui.mcp.connection import SessionContents
@@ -39,7 +39,7 @@ def text(contents: SessionContents, mode: Literal["private", "shared"]) -> str:
     ]
     if contents.others:
         lines += ["run by others since you last asked:", *(f"  {line}" for line in contents.others)]
-    return told("\n".join(lines))
+    return escape_for_model("\n".join(lines))
 
 
 def _shown(contents: SessionContents) -> list[Variable]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.told import told
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.mcp import information
@@ -57,9 +57,9 @@ async def read(handlers: ToolHandlers, uri: str) -> str:
     if uri.startswith(VARIABLE):
         detail = await (await handlers.session()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
-        return told("\n\n".join(part for part in parts if part))
+        return escape_for_model("\n\n".join(part for part in parts if part))
     if uri == "mahtab://session/log":
-        return told(log_tail())
+        return escape_for_model(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
         contents = await (await handlers.session()).contents(seen=False)
         return "\n".join(information.variables(contents)) if uri.endswith("variables") else information.text(contents, handlers.mode)

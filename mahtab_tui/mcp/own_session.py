@@ -16,8 +16,8 @@ from mahtab_tui.mcp.connection import SessionConnection
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.tools import McpToolError
 from mahtab_tui.session import Session
-from mahtab_tui.session.beginning import process_kernel
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel_factory import process_kernel
 from mahtab_tui.session.share_server import AgentService
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.namespaces import keep_place
@@ -64,7 +64,7 @@ class OwnSession:
         store, name, _ = new_store(Path.cwd())
         keep = keep_place(store.session, self._settings.keep_namespace_mb) if self._settings.keep_namespace else None
         try:
-            session = Session(self._settings, process_kernel(self._settings, keep), NoFace(), store=store, name=name)
+            session = Session(self._settings, process_kernel(self._settings, keep), HeadlessFrontend(), store=store, name=name)
             self._unattended.attend(session)
             session.start_cells()
             session.ready.result()

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.told import told
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.system.processes import die_of
+from mahtab_tui.system.processes import exit_by_signal
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -126,7 +126,7 @@ async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
             calls.cancel()
             with anyio.move_on_after(CLOSING, shield=True):
                 await handlers.close()
-            die_of(number)
+            exit_by_signal(number)
 
 
 def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
@@ -145,7 +145,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
 
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
-            await context.session.report_progress(seconds, None, told(mask(sentence)))
+            await context.session.report_progress(seconds, None, escape_for_model(mask(sentence)))
 
         if (client := context.session.client_params) is not None:
             handlers.agent = client.client_info.name
@@ -155,7 +155,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
                 raise McpToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
             return _result(await tool.call(params.arguments or {}, report), handlers.secrets)
         except McpToolError as error:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=told(mask(str(error))))], is_error=True)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=escape_for_model(mask(str(error))))], is_error=True)
 
     async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=library.resources())
@@ -167,7 +167,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         try:
             text = await library.read(handlers, str(params.uri))
         except (library.NotFoundError, McpToolError) as error:
-            raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
@@ -177,7 +177,7 @@ def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
         try:
             return skills.prompt(params.name, params.arguments or {})
         except library.NotFoundError as error:
-            raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, escape_for_model(str(error))) from None
 
     return Server(
         "mahtab",

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Sequence
 from functools import cache
 
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, SIGNATURES, SandboxFunctions
 from mahtab_tui.kernel.worker.sandbox.rlimits import BASE
 from mahtab_tui.kernel.worker.sandbox.tools import DescribedTool
@@ -163,7 +163,7 @@ def _first_of_several(query: str, text: Text, left: BudgetLeft) -> str:
 
 def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> str:
     """Report what a turn's code printed, how it ended, and what is left. cut: whether text after the code was dropped."""
-    output = told(result.output).rstrip("\n")
+    output = escape_for_model(result.output).rstrip("\n")
     shown = shorten(output, LONGEST_OUTPUT) if output.strip() else "(nothing was printed)"
     head = f'status="{result.status}" characters="{result.chars}"'
     if result.duration >= 1:  # so that quick turns read the same in every run
@@ -173,7 +173,7 @@ def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> 
 
 def shortened_turn_message(result: TurnResult) -> str:
     """Report an earlier turn's output by its head, in a conversation that has become long."""
-    head = told(result.output)[:SHORTENED_OUTPUT]
+    head = escape_for_model(result.output)[:SHORTENED_OUTPUT]
     left_out = (
         f"Only its head is kept here, {len(head):,} of {result.chars:,} characters. Print again what you need of it; variables are still there."
     )
@@ -285,7 +285,7 @@ def _joined(*paragraphs: str) -> str:
 
 
 def _defused(text: str) -> str:
-    return escape_tags(defuse(told(text)), QUERY, TEXT, OUTPUT)
+    return escape_tags(defuse(escape_for_model(text)), QUERY, TEXT, OUTPUT)
 
 
 def _tagged(tag: str, text: str, attributes: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mahtab_tui.servers.signatures import ToolSignature
 
 if TYPE_CHECKING:
-    from mahtab_tui.knowledge.meaning import Meaning
+    from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.servers.servers import Servers
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -18,7 +18,7 @@ _PATIENCE = 10.0
 """Seconds to wait for servers that start."""
 
 
-def found(servers: Servers, words: str, most: int, meaning: Meaning | None = None) -> str:
+def found(servers: Servers, words: str, most: int, meaning: SemanticIndex | None = None) -> str:
     """Return the tools that fit, the best first, one a line; and a line for each server that cannot be started. Starts all servers.
 
     meaning: None to find them by words alone.
@@ -36,7 +36,7 @@ def found(servers: Servers, words: str, most: int, meaning: Meaning | None = Non
     scores = {name: _score(wanted, tool) for name, tool in tools.items()}
     fitting = sorted((name for name, score in scores.items() if score or not wanted), key=lambda name: -scores[name])
     if meaning is not None and wanted:
-        from mahtab_tui.knowledge.meaning import joined
+        from mahtab_tui.knowledge.semantic_index import joined
 
         fitting = joined(fitting, meaning.nearest("tools", words, {name: f"{name}: {tool.doc}" for name, tool in tools.items()}))
     most = max(1, min(most, _MOST))

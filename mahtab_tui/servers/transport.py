@@ -29,7 +29,7 @@ from mahtab_tui.servers.messages import MendedTools, answered_by, mended
 from mahtab_tui.servers.results import MOST_OUTSIDE_TEXTS
 from mahtab_tui.servers.state import ServerMessages
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.system.processes import tied
+from mahtab_tui.system.processes import tie_to_parent
 
 LONGEST = 32 * 1024 * 1024
 """Bytes of one message. Reading a longer one would keep all other threads waiting."""
@@ -80,7 +80,7 @@ class PipeTransport:
     async def __aenter__(self) -> Streams:
         """Start the program. Raises `OSError`."""
         self._process = await asyncio.create_subprocess_exec(
-            *tied(self._command),
+            *tie_to_parent(self._command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

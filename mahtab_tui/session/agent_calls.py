@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, InitVar, asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.hidden import refusal
-from mahtab_tui.bus.left_out import cell_entry
+from mahtab_tui.bus.hidden_entries import cell_entry
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import not_restored, pictures

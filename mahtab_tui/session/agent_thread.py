@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import ConversationSummary, KeptMessage
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import entry_of
+from mahtab_tui.bus.hidden_entries import entry_of
 from mahtab_tui.bus.records import Agent, AssistantChat, Hide, Notice, Record, Replace, UserAttachment, UserChat, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.models import Models
-from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS
@@ -38,7 +38,7 @@ class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
 
     _settings: Settings
-    profile: Profile
+    profile: SessionInfo
     _models: Models
     _knowledge: Knowledge
     _turns: TurnHost

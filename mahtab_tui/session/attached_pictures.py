@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, EncodedPicture, PictureError, PictureSize, is_picture, scaled, size_from_head
 from mahtab_tui.session.attached_texts import opened, size_of
 
@@ -41,7 +41,7 @@ def picture_of_file(path: Path) -> SizedPicture:
 
 def measured_variable(kernel: Kernel, name: str) -> str | None:
     """Return the size of a variable's picture without drawing it; None if the variable is not a picture. Raises `KernelError`."""
-    look = Look(kernel)
+    look = InspectorClient(kernel)
     found = look.measure((("name", name),))
     if found is None:
         return None
@@ -51,7 +51,7 @@ def measured_variable(kernel: Kernel, name: str) -> str | None:
 
 def picture_of_variable(kernel: Kernel, name: str) -> SizedPicture:
     """Draw a variable's picture, which may run its own code. Raises `PictureError` and `KernelError`."""
-    return _sized(Look(kernel).picture((("name", name),)))
+    return _sized(InspectorClient(kernel).picture((("name", name),)))
 
 
 def measured_here(data: str) -> str:

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from mahtab_tui.bus.told import told_output
+from mahtab_tui.bus.escaping import escape_output
 from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding, single_byte_encoding
 from mahtab_tui.session.mentions import Mention
-from mahtab_tui.system.processes import tied
+from mahtab_tui.system.processes import tie_to_parent
 
 LONGEST = 60_000
 """Limit of one attachment, in characters; longer ones are shortened."""
@@ -169,7 +169,7 @@ def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, s
     """Run a command; returns its output and errors, and its exit code or size in words. When the time is up, it is killed with its children."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
-            tied(["/bin/sh", "-c", command]),
+            tie_to_parent(["/bin/sh", "-c", command]),
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -194,6 +194,6 @@ def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, s
             running.wait()
         size = output.seek(0, os.SEEK_END)
         output.seek(0)
-        text = told_output(_ends(output, size))
+        text = escape_output(_ends(output, size))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
     return "\n".join(part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part), ended or size_of(size)

@@ -130,7 +130,7 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
         if not waits:
             yield record
     if past and not same_kernel:
-        from mahtab_tui.session.going_on import unfinished
+        from mahtab_tui.session.reattach import unfinished
 
         for cell in unfinished(past):
             yield (records.UserReplOut if isinstance(cell, records.UserReplIn) else records.AssistantReplOut)(cell=cell.cell, cut=True)

@@ -16,8 +16,8 @@ from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.keeping import Keeping
 from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.namespace_store import NamespaceStore
 
 if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
@@ -29,7 +29,7 @@ class CellThread:
 
     _log: logging.Logger
     _kernel: Kernel
-    _keeping: Keeping
+    _keeping: NamespaceStore
     _host: SessionKernelHost
     _cells: Cells
     _inbox: Inbox
@@ -67,7 +67,7 @@ class CellThread:
 
     def _attach(self) -> None:
         """Take up a kernel that has waited, with the cells that it runs."""
-        from mahtab_tui.session.going_on import unfinished
+        from mahtab_tui.session.reattach import unfinished
 
         cells = unfinished(self._past)
         threading.Thread(target=self._take_stock, name="taking-stock", daemon=True).start()
@@ -78,7 +78,7 @@ class CellThread:
 
     def _take_stock(self) -> None:
         """List the variables. Code may keep the kernel from answering for long."""
-        from mahtab_tui.session.going_on import makers
+        from mahtab_tui.session.reattach import makers
 
         try:
             self._keeping.attached(*self._kernel.kept_before())

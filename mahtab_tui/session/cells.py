@@ -19,10 +19,10 @@ from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
 from mahtab_tui.kernel.values import CellResult, Change, Display, Lock, Origin, OutputKind, Status, Variable
 from mahtab_tui.session.changes import change_row, variable_row
-from mahtab_tui.session.face import Face
-from mahtab_tui.session.going_on import attrs_of
-from mahtab_tui.session.keeping import Keeping
+from mahtab_tui.session.frontend import Frontend
+from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.reattach import attrs_of
 from mahtab_tui.session.tool_calls import ToolCalls
 
 YOU = "you"
@@ -53,10 +53,10 @@ class Cells:
 
     _log: logging.Logger
     _kernel: Kernel
-    _keeping: Keeping
+    _keeping: NamespaceStore
     _tools: ToolCalls
     _private: PrivateNames
-    _face: Face
+    _face: Frontend
     _: KW_ONLY
     first: InitVar[int]
     """The number of the first cell."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.slicing import parsed
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import READ_ONLY, UNKNOWN, Call, Rule, opened
 
 _LONGEST = 100_000
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
 class CodeRules:
     """Decides about code of the model or an agent by rules."""
 
-    def __init__(self, profile: Profile, kernel: Kernel) -> None:
+    def __init__(self, profile: SessionInfo, kernel: Kernel) -> None:
         self._profile = profile
         self._kernel = kernel
         self._why: str | None = None

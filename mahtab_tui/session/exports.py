@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.bus.covering import covered
+from mahtab_tui.bus.mask_spans import mask_spans
 from mahtab_tui.bus.private_texts import PrivateTexts
-from mahtab_tui.bus.storing import StoreError
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.export.entries import Conversation
 from mahtab_tui.export.selection import LONGEST, NothingToExport, select
 from mahtab_tui.export.writing import ENDINGS, write
@@ -100,7 +100,7 @@ def export_session(
     private = PrivateTexts()
     private.add(conversation.private_texts())
     conversation.cover(told)
-    conversation.cover(lambda text: covered(text, private.spans(text)))
+    conversation.cover(lambda text: mask_spans(text, private.spans(text)))
     chosen = select(conversation, row.id, shown=shown, longest=None if whole else LONGEST)
     write(chosen, path, over=over)
     lost = f" {page.unreadable:,} records cannot be read and are left out." if page.unreadable else ""

@@ -16,7 +16,7 @@ from mahtab_tui.bus.records import Approval, Notice, emit
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 
 COLOURS = 4
@@ -96,7 +96,7 @@ class JoinedAgent:
 class JoinedAgents:
     """All agents of one session. Any thread may call."""
 
-    def __init__(self, log: logging.Logger, inbox: Inbox, approvals: UserRequests[Decision], profile: Profile) -> None:
+    def __init__(self, log: logging.Logger, inbox: Inbox, approvals: UserRequests[Decision], profile: SessionInfo) -> None:
         self._log = log
         self._inbox = inbox
         self._approvals = approvals

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.masked import MaskedKernel
+from mahtab_tui.session.backend import MakeKernel
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.ground import MakeKernel
-from mahtab_tui.session.keeping import Keeping
+from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.undo import Undo
 
@@ -23,7 +23,14 @@ class KernelControl:
     """Methods return at once."""
 
     def __init__(
-        self, log: logging.Logger, kernel: MaskedKernel, make: MakeKernel | None, cells: Cells, keeping: Keeping, undo: Undo, private: PrivateNames
+        self,
+        log: logging.Logger,
+        kernel: MaskedKernel,
+        make: MakeKernel | None,
+        cells: Cells,
+        keeping: NamespaceStore,
+        undo: Undo,
+        private: PrivateNames,
     ) -> None:
         """make: creates a kernel at another place; None if this one stays where it is."""
         self._make = make

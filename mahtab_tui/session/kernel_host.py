@@ -17,7 +17,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.face import Face
+from mahtab_tui.session.frontend import Frontend
 from mahtab_tui.session.private_names import PrivateNames, why_refused
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.searches import Searches
@@ -33,7 +33,7 @@ class SessionKernelHost:
     """The `kernel.base.KernelHost` of a session, created after its other parts."""
 
     _log: logging.Logger
-    _face: Face
+    _face: Frontend
     _secrets: Secrets
     _spending: Spending
     _cells: Cells

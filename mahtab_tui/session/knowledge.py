@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.instructions import Found
     from mahtab_tui.knowledge.library import SkillLibrary
     from mahtab_tui.knowledge.loaded import LoadedSkills
-    from mahtab_tui.knowledge.meaning import Meaning
+    from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
     from mahtab_tui.llm.spending import Spending
     from mahtab_tui.servers.servers import Servers
@@ -36,7 +36,7 @@ class Knowledge:
         self._secrets = secrets
         self._spending = spending
         self._no_trace = no_trace
-        self._meaning: Meaning | None = None
+        self._meaning: SemanticIndex | None = None
         self._past = past
         self._making = threading.RLock()
         self._skills: SkillLibrary | None = None
@@ -117,14 +117,14 @@ class Knowledge:
             return self._toolset
 
     @property
-    def meaning(self) -> Meaning | None:
+    def meaning(self) -> SemanticIndex | None:
         """Search by meaning; None if no embedding model is set. The model is loaded and asked by the first search."""
         settings = self._settings
         if settings.embedding_model is None:
             return None
         with self._making:
             if self._meaning is None:
-                from mahtab_tui.knowledge.meaning import Meaning
+                from mahtab_tui.knowledge.semantic_index import SemanticIndex
                 from mahtab_tui.llm.embedding import EmbeddingModel
                 from mahtab_tui.store.vectors import Vectors
 
@@ -132,7 +132,7 @@ class Knowledge:
                 keys = settings.model_access()["api_keys"]
                 named = settings.embedding_model, self._spending, self._count
                 model = EmbeddingModel(*named, base_url=settings.base_url, api_keys=keys, timeout=settings.model_timeout)
-                self._meaning = Meaning(model, lambda: Vectors(path, self._warn), self._secrets.told, self._warn)
+                self._meaning = SemanticIndex(model, lambda: Vectors(path, self._warn), self._secrets.told, self._warn)
             return self._meaning
 
     def _count(self, used: Usage) -> None:

@@ -9,7 +9,7 @@ from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, get_llm
-from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system.imports import IMPORTS
 
@@ -23,7 +23,7 @@ ANSWER_TOKENS = 8_192
 class Models:
     """Any thread may call it."""
 
-    def __init__(self, log: logging.Logger, settings: Settings, profile: Profile, kernel: Kernel) -> None:
+    def __init__(self, log: logging.Logger, settings: Settings, profile: SessionInfo, kernel: Kernel) -> None:
         """kernel: models of the `claude` CLI run in its working directory."""
         self._log = log
         self._settings = settings

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.mask_spans import MASK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit, record_of
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.bus.storing import StoreError
+from mahtab_tui.bus.store_handler import StoreError
 from mahtab_tui.export import saving
 from mahtab_tui.export.entries import Cell, Conversation, Entry
 from mahtab_tui.export.reading import Node, NotebookFile, outputs_of, source_of

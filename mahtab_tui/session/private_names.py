@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mahtab_tui.bus.left_out import HELD_BACK, LeftOut, cell_entry
+from mahtab_tui.bus.hidden_entries import HELD_BACK, HiddenEntries, cell_entry
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Notice, Private, Record, ReplIn, emit, record_of
 from mahtab_tui.kernel.base import Kernel, KernelError
@@ -20,7 +20,7 @@ _UNMARKED = "{name} is no longer private: models and agents may see what it cont
 class PrivateNames(logging.Handler):
     """Marks names as private, and says what may be told. A name is marked, not an object; the mark stays if the name is deleted."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, secrets: Secrets, left_out: LeftOut, past: Iterable[Record] = ()) -> None:
+    def __init__(self, log: logging.Logger, kernel: Kernel, secrets: Secrets, left_out: HiddenEntries, past: Iterable[Record] = ()) -> None:
         """left_out: folds the records of marks. past: the records of a resumed session."""
         super().__init__()
         self._log = log

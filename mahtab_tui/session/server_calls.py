@@ -15,8 +15,8 @@ from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.base import HostServer
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests, ask_about
 from mahtab_tui.settings.approval_rules import Call
 
@@ -62,7 +62,7 @@ class ServerCalls:
     _log: logging.Logger
     _knowledge: Knowledge
     _cells: Cells
-    _profile: Profile
+    _profile: SessionInfo
     _approvals: UserRequests[Decision]
     _stop: Callable[[], object]
     """Stops the model's turn."""

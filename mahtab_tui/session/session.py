@@ -11,7 +11,7 @@ from mahtab_tui.llm.local_servers import SERVERS, server_address
 from mahtab_tui.llm.providers import chosen_model
 from mahtab_tui.settings.model import ApprovalMode, Settings
 from mahtab_tui.system.imports import IMPORTS
-from mahtab_tui.system.later import Later
+from mahtab_tui.system.lazy import Lazy
 
 if TYPE_CHECKING:
     import logging
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from mahtab_tui.export.reading import NotebookFile
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.kernel.code_help import Completions, Explanation
-    from mahtab_tui.kernel.looking import Look
+    from mahtab_tui.kernel.inspector_client import InspectorClient
     from mahtab_tui.llm.spending import Spending
     from mahtab_tui.session.agent_thread import AgentThread
     from mahtab_tui.session.attachments import Attachments
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.broadcast import Broadcast
     from mahtab_tui.session.cells import Cells
+    from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.entries import Entries
-    from mahtab_tui.session.face import Face
-    from mahtab_tui.session.ground import Ground
+    from mahtab_tui.session.frontend import Frontend
     from mahtab_tui.session.inbox import Inbox, Item, Mode
+    from mahtab_tui.session.info import SessionInfo
     from mahtab_tui.session.joined_agents import JoinedAgents
-    from mahtab_tui.session.keeping import Keeping
     from mahtab_tui.session.kernel_control import KernelControl
     from mahtab_tui.session.kernel_host import SessionKernelHost
     from mahtab_tui.session.knowledge import Knowledge
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.models import Models
+    from mahtab_tui.session.namespace_store import NamespaceStore
     from mahtab_tui.session.notebooks import Notebook
-    from mahtab_tui.session.parts import Parts
     from mahtab_tui.session.private_names import PrivateNames
-    from mahtab_tui.session.profile import Profile
     from mahtab_tui.session.requests import UserRequests
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.turns import TurnHost
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 class _Part(Generic[T]):
-    """One of the `Parts` as an attribute of the session."""
+    """One of the `Components` as an attribute of the session."""
 
     def __set_name__(self, owner: type[Session], name: str) -> None:
         self._name = name
@@ -74,8 +74,8 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        kernel: Kernel | Later[Ground],
-        face: Face,
+        kernel: Kernel | Lazy[SessionBackend],
+        face: Frontend,
         *,
         store: Store | None = None,
         name: str = "",
@@ -96,10 +96,10 @@ class Session:
         self.settings = settings
         self.no_trace = no_trace
         self.past = past
-        if not isinstance(kernel, Later):
-            from mahtab_tui.session.ground import Ground
+        if not isinstance(kernel, Lazy):
+            from mahtab_tui.session.backend import SessionBackend
 
-            kernel = Later.of(Ground(kernel, store))
+            kernel = Lazy.of(SessionBackend(kernel, store))
         self.ground = kernel
         self.ready: Future[bool] = Future()
         """Set when the first kernel is ready: whether its Python has pandas. Raises `KernelError` if the kernel could not start."""
@@ -111,7 +111,7 @@ class Session:
         self._by_program = by_program
         self._first_model = chosen_model(settings)
         self._listeners: list[Callable[[logging.Logger], None]] = []
-        self._parts_later = Later(self._build)
+        self._parts_later = Lazy(self._build)
 
     @property
     def built(self) -> bool:
@@ -130,22 +130,22 @@ class Session:
             self._listeners.append(begin)
 
     @property
-    def _parts(self) -> Parts:
+    def _parts(self) -> Components:
         if not self._parts_later.made:
             IMPORTS.wait_for_screen()
         return self._parts_later.get()
 
-    def _build(self) -> Parts:
-        from mahtab_tui.session.parts import Parts
+    def _build(self) -> Components:
+        from mahtab_tui.session.components import Components
 
         given = (self._face, self._name, self._first_model.result(), self.past, self.files, self._notebook_file, self.everything)
-        return Parts(self.settings, self.ground.get(), self.ready, self._listeners, *given, by_program=self._by_program, no_trace=self.no_trace)
+        return Components(self.settings, self.ground.get(), self.ready, self._listeners, *given, by_program=self._by_program, no_trace=self.no_trace)
 
     log: _Part[logging.Logger] = _Part()
     secrets: _Part[Secrets] = _Part()
     """Keys from the configuration, and lines typed hidden."""
     kernel: _Part[Kernel] = _Part()
-    profile: _Part[Profile] = _Part()
+    profile: _Part[SessionInfo] = _Part()
     inbox: _Part[Inbox] = _Part()
     broadcast: _Part[Broadcast] = _Part()
     private: _Part[PrivateNames] = _Part()
@@ -153,7 +153,7 @@ class Session:
     spending: _Part[Spending] = _Part()
     knowledge: _Part[Knowledge] = _Part()
     searches: _Part[Searches] = _Part()
-    keeping: _Part[Keeping] = _Part()
+    keeping: _Part[NamespaceStore] = _Part()
     cells: _Part[Cells] = _Part()
     undo: _Part[Undo] = _Part()
     attachments: _Part[Attachments] = _Part()
@@ -329,11 +329,11 @@ class Session:
         store = self.ground.get().store
         return None if store is None else store.output(cell)
 
-    def look(self) -> Look:
-        """Return a `Look` inside objects for one screen, which must close it."""
-        from mahtab_tui.kernel.looking import Look
+    def look(self) -> InspectorClient:
+        """Return a `InspectorClient` inside objects for one screen, which must close it."""
+        from mahtab_tui.kernel.inspector_client import InspectorClient
 
-        return Look(self.kernel)
+        return InspectorClient(self.kernel)
 
     def rebuilding_cell(self, name: str) -> str:
         """Return the cells that made a variable which was not kept, in order, as one cell; empty if they are not known."""

@@ -6,9 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.store.digest import rename_session as rename_saved
-from mahtab_tui.store.digest import title_of
 from mahtab_tui.store.resume import database
+from mahtab_tui.store.session_index import rename_session as rename_saved
+from mahtab_tui.store.session_index import title_of
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session

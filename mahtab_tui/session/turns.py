@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, Execution, QuestionContext
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.left_out import HELD_BACK
+from mahtab_tui.bus.escaping import escape_for_model
+from mahtab_tui.bus.hidden_entries import HELD_BACK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantChat, Record, Usage, UserAttachment, UserChat, emit
-from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, KernelError
 from mahtab_tui.kernel.values import CellResult, Lock, Status
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.private_names import PrivateNames, why_asked
-from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import RequestCancelled, UserRequests
 from mahtab_tui.session.review import Reviews
 from mahtab_tui.session.undo import Undo
@@ -57,7 +57,7 @@ class TurnHost:
     _cells: Cells
     _undo: Undo
     _prompt: PromptHandler
-    profile: Profile
+    profile: SessionInfo
     secrets: Secrets
     spending: Spending
     _attachments: Attachments
@@ -237,7 +237,9 @@ class TurnHost:
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
             picture = attachment.picture
-            record = UserAttachment(told(attachment.text), turn=turn, label=attachment.label, size=attachment.size, problem=attachment.problem)
+            record = UserAttachment(
+                escape_for_model(attachment.text), turn=turn, label=attachment.label, size=attachment.size, problem=attachment.problem
+            )
             if picture is not None:
                 record = record.changed(picture=picture.id)
             if picture is None or picture.id in self.pictures:

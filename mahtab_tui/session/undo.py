@@ -17,7 +17,7 @@ from mahtab_tui.kernel.results import not_restored
 from mahtab_tui.kernel.values import Change
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.changes import change_row, variable_row
-from mahtab_tui.session.keeping import Keeping
+from mahtab_tui.session.namespace_store import NamespaceStore
 
 BUSY = "Something is running. Wait, or press Esc, then try again."
 
@@ -25,7 +25,7 @@ BUSY = "Something is running. Wait, or press Esc, then try again."
 class Undo:
     """Undoes and redoes cells. Its methods wait for the kernel and raise `KernelError`."""
 
-    def __init__(self, log: logging.Logger, kernel: Kernel, keeping: Keeping, cells: Cells) -> None:
+    def __init__(self, log: logging.Logger, kernel: Kernel, keeping: NamespaceStore, cells: Cells) -> None:
         self._log = log
         self._kernel = kernel
         self._keeping = keeping

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.store.claim import claim, is_open
-from mahtab_tui.store.damage import file_identity, is_damage, is_damage_of_index, open_file, set_aside
+from mahtab_tui.store.corruption import file_identity, is_damage, is_damage_of_index, open_file, set_aside
 from mahtab_tui.store.encoding import readable
+from mahtab_tui.store.session_lock import claim, is_open
 
 SCHEMA = 2
 """The version of the tables (`user_version`)."""

@@ -6,11 +6,11 @@ import contextlib
 from pathlib import Path
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.left_out import LeftOut, cell_entry, entry_of
+from mahtab_tui.bus.hidden_entries import HiddenEntries, cell_entry, entry_of
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import as_sentences, connect
-from mahtab_tui.store.digest import SAID, shortened
 from mahtab_tui.store.reading import readable_record
+from mahtab_tui.store.session_index import SAID, shortened
 
 SHOWN = 300
 """Records that a preview shows."""
@@ -36,7 +36,7 @@ def preview(path: Path, session: str, place: int = 0) -> list[Record]:
         rows = [readable_record(row) for row in connection.execute(_PAGE, (session, SHOWN, first))]
         marks = [readable_record(row) for row in connection.execute(_MARKS, (session, tags.PRIVATE))]
     found = [_shortened(record) for record in rows if record is not None]
-    left_out = LeftOut()
+    left_out = HiddenEntries()
     for record in (*found, *(mark for mark in marks if mark is not None)):
         left_out.fold(record)
     shown = [kept for record in found if (kept := without_private(record, left_out)) is not None]
@@ -54,7 +54,7 @@ def _shortened(record: Record) -> Record:
     return record
 
 
-def without_private(record: Record, left_out: LeftOut) -> Record | None:
+def without_private(record: Record, left_out: HiddenEntries) -> Record | None:
     """Return what of a record may be shown to others than the user: nothing of private variables and of cells that use them."""
     if isinstance(record, records.Display) and record.cell is not None:
         return None if left_out.held_back(cell_entry(record.cell)) else record

@@ -11,8 +11,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, ReplOut, UserChat, UserReplIn
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.store.claim import HeldElsewhere, claim, held
 from mahtab_tui.store.namespaces import copy_namespace, is_kept, remove_namespace
+from mahtab_tui.store.session_lock import HeldElsewhere, claim, locked_sessions
 from mahtab_tui.store.sqlite import ALL, SessionRow, SqliteStore, fork_session, list_sessions, load_records, records_of
 
 TAIL = 5_000
@@ -120,11 +120,11 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> tuple[SqliteSto
 
 def remove_session(row: SessionRow) -> None:
     """Delete a session: its records and its variables. Raises `NoSession` if a program has it open or its kernel waits, `StoreError`."""
-    from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-    from mahtab_tui.kernel.held.waiting import last_outputs, waiting_kernels
-    from mahtab_tui.store.digest import delete_session
+    from mahtab_tui.kernel.detached.waiting import last_outputs, waiting_kernels
+    from mahtab_tui.kernel.remote.notes import noted_kernels
+    from mahtab_tui.store.session_index import delete_session
 
-    if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (row.id not in held() and noted_kernels(row.id)):
+    if any(not kernel.has_host for kernel in waiting_kernels(row.id)) or (row.id not in locked_sessions() and noted_kernels(row.id)):
         raise NoSession(f"Session {row.id} has a kernel in the background. Stop it first: mahtab-tui sessions stop {row.id}")
     try:
         own = claim(row.id)

@@ -15,14 +15,14 @@ from mahtab_tui.bus.codec import InvalidRecord
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
-from mahtab_tui.store.claim import Claim
-from mahtab_tui.store.damage import file_identity, is_damage_of_index
+from mahtab_tui.store.corruption import file_identity, is_damage_of_index
 from mahtab_tui.store.database import as_sentences, connect, fetched, new_session, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
 from mahtab_tui.store.reading import StoredRow, decoded
+from mahtab_tui.store.session_lock import SessionLock
 
 if TYPE_CHECKING:
-    from mahtab_tui.store.digest import Digest
+    from mahtab_tui.store.session_index import SessionIndex
 
 _FIRST = 80
 """Characters of a session's first input that a list shows."""
@@ -114,7 +114,7 @@ class RecordPage(NamedTuple):
 class SqliteStore:
     """The records of one session. The file is opened at the first record, so an empty session leaves nothing behind."""
 
-    def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: Claim | None = None) -> None:
+    def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: SessionLock | None = None) -> None:
         """claim: the right to write the session; once it is lost, every write raises `StoreError`."""
         self.path = path
         self.claim = claim
@@ -126,7 +126,7 @@ class SqliteStore:
         self._identity: tuple[int, int] | None = None
         """Of the open file."""
         self._begun = False
-        self._digest: Digest | None = None
+        self._digest: SessionIndex | None = None
         """None while the file is not open."""
         self.cells_go_on = False
         """Cells that an earlier program has left still run, and their output is told again."""
@@ -203,7 +203,7 @@ class SqliteStore:
             except (sqlite3.Error, OverflowError, OSError, StoreError) as error:
                 self._disconnect()
                 if is_damage_of_index(error):
-                    from mahtab_tui.store.digest import make_anew
+                    from mahtab_tui.store.session_index import make_anew
 
                     make_anew(self.path)
                 raise
@@ -211,12 +211,12 @@ class SqliteStore:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and turn streams that a killed program left unfinished into records before their keys are used again."""
-        from mahtab_tui.store.digest import Digest
+        from mahtab_tui.store.session_index import SessionIndex
 
         now = time.time()
         row = (self.session, stored(self._name), stored(self._project), now, now)
         connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
-        self._digest = Digest(connection, self.session)
+        self._digest = SessionIndex(connection, self.session)
         self._digest.begin()
         if not self._begun:
             for left in _left_over(connection, self.session):

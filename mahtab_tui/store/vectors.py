@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mahtab_tui.store.damage import file_identity, is_damage, open_file, set_aside
+from mahtab_tui.store.corruption import file_identity, is_damage, open_file, set_aside
 from mahtab_tui.store.database import transaction
 
 _TABLE = """

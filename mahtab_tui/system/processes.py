@@ -13,7 +13,7 @@ SHELL_CODE = 128
 """What a shell adds to the number of the signal that a program has died of."""
 
 
-def die_of(number: int) -> NoReturn:
+def exit_by_signal(number: int) -> NoReturn:
     """End the process by a signal, so that whoever waits for it sees that. Any thread may call it."""
     try:
         import ctypes
@@ -38,7 +38,7 @@ if os.getppid() == int(parent):
 """
 
 
-def tied(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:
+def tie_to_parent(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:
     """A command whose process Linux sends a signal when the *thread* that starts it ends: so also when this program is killed.
 
     A thread that starts such a process has to live as long as that. The exit code is 127 where the program cannot be run. Other systems cannot

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from mahtab_tui.knowledge.code_parts import CodeParts
-    from mahtab_tui.knowledge.meaning import Meaning
+    from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.prompts import ListedServer
 
 ENTRY_POINTS = "mahtab_tui.tools"
@@ -83,7 +83,7 @@ class Toolset:
         on_problem: Callable[[str], None],
         instructions: Callable[[], Mapping[str, str]] = dict,
         servers: Callable[[], Sequence[ListedServer]] = tuple,
-        meaning: Meaning | None = None,
+        meaning: SemanticIndex | None = None,
     ) -> None:
         """on_problem: called with a sentence for each unusable plug-in. instructions: returns what the model is always told, by file.
 

@@ -19,26 +19,26 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import EVERY, Collector
+from mahtab_tui.tui.commands.context import CommandContext
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMANDS
 from mahtab_tui.tui.commands.session import run_notebook
-from mahtab_tui.tui.commands.workspace import Workspace
-from mahtab_tui.tui.drain import RATE, Drain
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.interrupter import Interrupter
 from mahtab_tui.tui.late_imports import SESSION, LateImports
-from mahtab_tui.tui.leaving import Leaving
 from mahtab_tui.tui.live_settings import LiveSettings
 from mahtab_tui.tui.offers import Offers
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.screen import Panes
+from mahtab_tui.tui.quit_flow import QuitFlow
+from mahtab_tui.tui.record_pump import RATE, RecordPump
 from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.slash import SlashCompletions, parse_slash
-from mahtab_tui.tui.stopping import Stopping
+from mahtab_tui.tui.stdio_redirect import StdioRedirect
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
+from mahtab_tui.tui.ui_state import UiState
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
@@ -76,25 +76,25 @@ class MahtabApp(TerminalApp[int]):
     COMMANDS: ClassVar = {_command_provider}
 
     panes: Panes
-    work: Workspace
+    work: CommandContext
     _late_imports: LateImports
 
     def __init__(
         self,
         session: Session,
-        guard: ScreenGuard,
+        guard: StdioRedirect,
         history: History,
         *,
         keymap: dict[str, str] | None = None,
         collector: Collector | None = None,
         namespace_stays: bool = False,
     ) -> None:
-        self.choices = Choices.load()
+        self.choices = UiState.load()
         super().__init__(css_path=list(style_sheets()), guard=guard, theme=session.settings.theme or self.choices.theme)
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
-        self.drain = Drain()
+        self.drain = RecordPump()
         session.listen(self.drain.begin)
         self.saves_crash = not session.no_trace
         self.history = history
@@ -119,10 +119,10 @@ class MahtabApp(TerminalApp[int]):
 
     def get_default_screen(self) -> Panes:
         self.panes = Panes(self.session, SessionPort(self, self.session), self.history, self.choices, SlashCompletions(COMMANDS))
-        leaving = Leaving(self, self.session, self.panes, namespace_stays=self.namespace_stays)
+        leaving = QuitFlow(self, self.session, self.panes, namespace_stays=self.namespace_stays)
         offers = Offers(self, self.session, self.panes)
-        stopping = Stopping(self, self.session)
-        self.work = Workspace(self, self.session, self.history, self.choices, self.panes, stopping, leaving, offers, self.settings, COMMANDS)
+        stopping = Interrupter(self, self.session)
+        self.work = CommandContext(self, self.session, self.history, self.choices, self.panes, stopping, leaving, offers, self.settings, COMMANDS)
         return self.panes
 
     def compose(self) -> ComposeResult:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.system.programs import find_program
-from mahtab_tui.tui.face import run_suspended
+from mahtab_tui.tui.frontend import run_suspended
 from mahtab_tui.tui.terminal_app import TerminalApp
 
 _PLACE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})

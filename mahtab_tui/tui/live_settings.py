@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
-from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
-    from mahtab_tui.tui.choices import Choices
     from mahtab_tui.tui.screens.models import ModelPicker
     from mahtab_tui.tui.terminal_app import TerminalApp
+    from mahtab_tui.tui.ui_state import UiState
 
 
 class LiveSettings:
     """Shows the settings, and applies what is changed."""
 
-    def __init__(self, app: TerminalApp[int], session: Session, choices: Choices, keymap: dict[str, str]) -> None:
+    def __init__(self, app: TerminalApp[int], session: Session, choices: UiState, keymap: dict[str, str]) -> None:
         self._app = app
         self._session = session
         self._choices = choices
@@ -27,7 +27,7 @@ class LiveSettings:
 
     def apply(self) -> None:
         self._app.set_keymap(self.keymap)
-        if isinstance(driver := self._app._driver, TypedAheadDriver):
+        if isinstance(driver := self._app._driver, TerminalDriver):
             driver.pictures = self._session.settings.pictures
 
     def show(self) -> None:

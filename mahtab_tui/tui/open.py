@@ -18,19 +18,19 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
-from mahtab_tui.system.later import Later
+from mahtab_tui.system.lazy import Lazy
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
-from mahtab_tui.tui.ending import EndingSignals
-from mahtab_tui.tui.face import ScreenFace
-from mahtab_tui.tui.guard import ScreenGuard, thread_failures_told
+from mahtab_tui.tui.frontend import ScreenFrontend
+from mahtab_tui.tui.signal_handler import SignalHandler
+from mahtab_tui.tui.stdio_redirect import StdioRedirect, thread_failures_told
 from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.ui_state import UiState
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import NotebookFile
-    from mahtab_tui.session.ground import Ground
+    from mahtab_tui.session.backend import SessionBackend
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import RunningSession
@@ -94,7 +94,7 @@ class Closed(NamedTuple):
 
 def open_screen(
     settings: Settings,
-    ground: Later[Ground],
+    ground: Lazy[SessionBackend],
     *,
     name: str = "",
     past: Sequence[Record] = (),
@@ -114,7 +114,7 @@ def open_screen(
     check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
-    face = ScreenFace()
+    face = ScreenFrontend()
     named = name or Path.cwd().name
     session = Session(settings, ground, face, name=named, past=past, files=files, notebook=notebook, no_trace=no_trace)
     project = Path.cwd()
@@ -149,7 +149,7 @@ def open_screen(
         history.close()
 
     try:
-        with ScreenGuard(line_came) as guard, thread_failures_told(line_came):
+        with StdioRedirect(line_came) as guard, thread_failures_told(line_came):
             app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector, namespace_stays=namespace_stays)
             face.app = app
             app.call_after_first_picture(tell_early_lines)
@@ -174,7 +174,7 @@ def open_screen(
             def repaired() -> None:
                 session.notice("A cell changed terminal settings; restored.", "warning")
 
-            with EndingSignals(app, last_words, repaired):
+            with SignalHandler(app, last_words, repaired):
                 app.run()
             if not no_trace:
                 app.choices.save()
@@ -248,20 +248,20 @@ def _prepared() -> Settings:
 
 
 def _theme(settings: Settings) -> str:
-    return settings.theme or Choices.load().theme
+    return settings.theme or UiState.load().theme
 
 
 def _shown(app: TerminalApp[Any]) -> int:
     """Show an application until the user leaves; returns the exit code."""
-    with EndingSignals(app):
+    with SignalHandler(app):
         app.run()
     return _exit_code(app)
 
 
 def _tell_of_the_past(session: Session) -> None:
     from mahtab_tui.bus.handlers import StoreError
-    from mahtab_tui.session.leftovers import remove_leftovers
-    from mahtab_tui.session.waiting import end_surplus_kernels, sentences_about_waiting_kernels
+    from mahtab_tui.session.cleanup import remove_leftovers
+    from mahtab_tui.session.detached_kernels import end_surplus_kernels, sentences_about_waiting_kernels
 
     try:
         remove_leftovers()
@@ -275,9 +275,9 @@ def _tell_of_the_past(session: Session) -> None:
 def _read_sessions(session: Session) -> None:
     """Read the sessions of older versions into the index, slowly, so that nothing has to wait."""
     from mahtab_tui.bus.handlers import StoreError
-    from mahtab_tui.store.damage import is_damage
-    from mahtab_tui.store.digest import catch_up
+    from mahtab_tui.store.corruption import is_damage
     from mahtab_tui.store.resume import database
+    from mahtab_tui.store.session_index import catch_up
 
     try:
         catch_up(database(), math.inf, pause=_PAUSE_OF_READING)

@@ -54,7 +54,7 @@ class SessionPort:
 
     def _is_masked(self, mode: Mode, text: str) -> bool:
         """Whether code has a masked secret; if so, bring it into the editor for the user to fill in."""
-        from mahtab_tui.bus.covering import MASK
+        from mahtab_tui.bus.mask_spans import MASK
 
         masked = mode == "python" and MASK in text
         if masked:

@@ -17,10 +17,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.gate import TextOnly
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.output_filter import TextOnly
+from mahtab_tui.tui.stdio_redirect import StdioRedirect
+from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
-from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.crash import Crash
@@ -32,11 +32,11 @@ RIGHT_BUTTON = 3
 
 
 class TerminalApp(App[T]):
-    """Draws text only, reads keys through `TypedAheadDriver`, and keeps the traceback of an error that ends it."""
+    """Draws text only, reads keys through `TerminalDriver`, and keeps the traceback of an error that ends it."""
 
     ENABLE_COMMAND_PALETTE = False  # Textual would bind a second command to the palette's key
 
-    def __init__(self, *, theme: str = "", guard: ScreenGuard | None = None, **options: Any) -> None:
+    def __init__(self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any) -> None:
         """theme: a name; our own dark theme if there is none of that name. guard: keeps other output off the screen. options: of `App`."""
         super().__init__(**options)
         for each in (MAHTAB, MAHTAB_DAY):
@@ -65,7 +65,7 @@ class TerminalApp(App[T]):
 
     def get_driver_class(self) -> type[Driver]:
         driver = super().get_driver_class()
-        return TypedAheadDriver if driver is LinuxDriver else driver
+        return TerminalDriver if driver is LinuxDriver else driver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._text_only]
@@ -82,9 +82,9 @@ class TerminalApp(App[T]):
         return self._exit
 
     @property
-    def terminal(self) -> TypedAheadDriver | None:
+    def terminal(self) -> TerminalDriver | None:
         """The terminal, if it can draw graphics and be asked about it."""
-        return self._driver if isinstance(self._driver, TypedAheadDriver) else None
+        return self._driver if isinstance(self._driver, TerminalDriver) else None
 
     def leave_by_code(self) -> None:
         self.exit()

@@ -18,9 +18,9 @@ from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import styled
 from mahtab_tui.session.shared_sessions import RunningSession, follow
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
+from mahtab_tui.tui.record_pump import RATE
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.widgets.key_line import KeyLine
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
-from mahtab_tui.kernel.elsewhere.stations import attach
+from mahtab_tui.kernel.remote.notes import noted_kernels
+from mahtab_tui.kernel.remote.place import Elsewhere
+from mahtab_tui.kernel.remote.stations import attach
+
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.benchmarks.screen import OURS, key_echo
 from tests.benchmarks.table import Row, median, p99

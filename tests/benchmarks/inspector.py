@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from mahtab_tui.kernel.looking import Look, Path, TableArrangement
+from mahtab_tui.kernel.inspector_client import InspectorClient, Path, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.graphics.pictures import Picture
@@ -39,7 +39,7 @@ def rows() -> Iterator[Row]:
     kernel.start(QuietHost())
     try:
         run(kernel, _FRAME)
-        look, frame = Look(kernel), _named("df")
+        look, frame = InspectorClient(kernel), _named("df")
 
         def opened() -> None:
             look.open(frame)

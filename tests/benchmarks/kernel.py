@@ -12,7 +12,7 @@ from typing import Any
 from mahtab_tui.kernel.base import HostFunction, HostServer, KernelInfo
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, OutputKind
-from mahtab_tui.kernel.worker.variables import NamespaceWatch
+from mahtab_tui.kernel.worker.variables import NamespaceTracker
 from tests.benchmarks.table import Row, median, timed
 
 _PRINTS = "for i in range(200_000): print(i)"
@@ -75,7 +75,7 @@ def rows() -> Iterator[Row]:
         yield Row("200,000 prints", median(timed(lambda: run(kernel, _PRINTS), 5)), "ms", "<= 2 x a pipe", baseline, "python -c … > pipe")
         yield Row("kernel memory", memory_mib(kernel.info().pid), "MiB", "<= 16 MiB")
         run(kernel, "globals().update((f'v{i}', [i]) for i in range(10_000))")
-        watch = NamespaceWatch({f"v{i}": [i] for i in range(10_000)})
+        watch = NamespaceTracker({f"v{i}": [i] for i in range(10_000)})
         yield Row("listing of 10,000 variables, in the kernel", median(timed(watch.listing, 10)), "ms", "<= 20 ms")
         yield Row("what a cell changed among 10,000 variables, in the kernel", median(timed(lambda: watch.changes(None), 10)), "ms", "<= 20 ms")
         yield Row("listing of 10,000 variables, there and back", median(timed(kernel.variables, 10)), "ms", "")

@@ -10,7 +10,7 @@ from pathlib import Path
 from mahtab_tui.knowledge.index import SkillsIndex
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loader import SkillsLoader
-from mahtab_tui.knowledge.meaning import Meaning
+from mahtab_tui.knowledge.semantic_index import SemanticIndex
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.store.vectors import Vectors
 from tests.benchmarks.table import Row, median, p99, timed
@@ -74,7 +74,7 @@ def rows() -> Iterator[Row]:
     ):
         took = timed(lambda query=query: index.search(query), 50)  # type: ignore[misc]
         yield Row(f"skill search: {what}", median(took), "ms", "<= 10", note=f"p99 {p99(took):.1f}")
-    meaning = Meaning(_RandomVectors(), lambda: Vectors(None, print), str, print)
+    meaning = SemanticIndex(_RandomVectors(), lambda: Vectors(None, print), str, print)
     library = SkillLibrary(_Loaded(skills), print, meaning)
     library.near("first", 5)
     while meaning.missing("skills"):

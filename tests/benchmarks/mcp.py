@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.share_server import ShareServer
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.screen import BARE, OURS, key_echo
@@ -94,7 +94,7 @@ def session() -> Iterator[None]:
     before, home = (os.environ["HOME"], Path.cwd()), tempfile.mkdtemp()
     os.environ["HOME"] = home
     os.chdir(home)
-    opened = Session(load_settings(model="demo", approval="auto"), ProcessKernel(), NoFace(), name="bench")
+    opened = Session(load_settings(model="demo", approval="auto"), ProcessKernel(), HeadlessFrontend(), name="bench")
     server = ShareServer(opened, Path.cwd())
     opened.start()
     try:

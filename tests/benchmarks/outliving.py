@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from mahtab_tui.kernel.held.waiting import attach, waiting_kernels
+from mahtab_tui.kernel.detached.waiting import attach, waiting_kernels
+
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session.beginning import HereAndHeld
+from mahtab_tui.session.kernel_factory import LocalDetachable
 from tests.benchmarks.kernel import QuietHost
 from tests.benchmarks.table import Row, median
 
@@ -24,7 +25,7 @@ _LINES = "import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Pa
 def rows() -> Iterator[Row]:
     """With and without a holder, in turn; then left with 10,000 variables and while it prints a million lines."""
     with tempfile.TemporaryDirectory() as home, patch.dict(os.environ, HOME=home):
-        plain, held = ProcessKernel(), ProcessKernel(place=HereAndHeld(_SESSION, 1.0, None), cwd=home)
+        plain, held = ProcessKernel(), ProcessKernel(place=LocalDetachable(_SESSION, 1.0, None), cwd=home)
         kernels = {plain: list[float](), held: list[float]()}
         try:
             for kernel in kernels:
@@ -54,7 +55,7 @@ def rows() -> Iterator[Row]:
 
 def _million_lines(home: str) -> Iterator[Row]:
 
-    first = ProcessKernel(place=HereAndHeld(_SESSION, 1.0, None), cwd=home)
+    first = ProcessKernel(place=LocalDetachable(_SESSION, 1.0, None), cwd=home)
     first.start(QuietHost())
     begun = threading.Event()
     cell = {"cell": 1, "on_output": lambda kind, text: begun.set()}
@@ -76,7 +77,7 @@ def _million_lines(home: str) -> Iterator[Row]:
 
 
 def _attached(home: str) -> ProcessKernel:
-    kernel = ProcessKernel(place=HereAndHeld(_SESSION, 1.0, attach(_SESSION)), cwd=home)
+    kernel = ProcessKernel(place=LocalDetachable(_SESSION, 1.0, attach(_SESSION)), cwd=home)
     kernel.start(QuietHost())
     return kernel
 

@@ -11,12 +11,12 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.collector import Collector
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.stdio_redirect import StdioRedirect
 from tests.records import made
 
 LIVE = 1_000
@@ -74,9 +74,9 @@ class SearchingApp(MahtabApp):
 
 def main() -> None:
     collector = Collector()
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), name="benchmark")
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), name="benchmark")
     history = History(home_folder() / "history.db", "benchmark")
-    with ScreenGuard(lambda text: None) as guard:
+    with StdioRedirect(lambda text: None) as guard:
         SearchingApp(session, guard, history, collector=collector).run()
     session.close()
 

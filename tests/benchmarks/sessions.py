@@ -15,9 +15,9 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.database import connect, transaction
-from mahtab_tui.store.digest import Digest, catch_up
 from mahtab_tui.store.encoding import as_json
-from mahtab_tui.store.finding import find_sessions
+from mahtab_tui.store.session_index import SessionIndex, catch_up
+from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions
 from tests.benchmarks.table import Row, median, p99, timed
 
@@ -118,7 +118,7 @@ def rows() -> Iterator[Row]:
         took_each = timed(lambda: find_sessions(path, "frame groupb", "/data/7"), 20)
         yield Row("finding a common word in one folder of 100", median(took_each), "ms", "<= 100", note=f"p99 {p99(took_each):.1f}")
         yield Row("listing the newest 50", median(timed(lambda: list_sessions(path, limit=50), 20)), "ms", "<= 100")
-        with mock.patch.object(Digest, "note"):
+        with mock.patch.object(SessionIndex, "note"):
             bare = _appending(path, texts)
         kept = _appending(path, texts)
         note = f"mean {sum(kept) / len(kept):.2f}, without {sum(bare) / len(bare):.2f}; p99 {p99(kept):.1f}, longest {max(kept):.0f}"

@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.store.sqlite import SqliteStore
 from mahtab_tui.tui.app import style_sheets
@@ -78,7 +78,7 @@ async def _open_time(store: SqliteStore) -> float:
     app = PagerApp(css_path=list(style_sheets()))
     async with app.run_test(size=(120, 40)) as pilot:
         kernel = ProcessKernel()
-        screen = PagerScreen("Output of cell 1", "cell-1.txt", lambda: store.output(1), Look(kernel), Path.cwd())
+        screen = PagerScreen("Output of cell 1", "cell-1.txt", lambda: store.output(1), InspectorClient(kernel), Path.cwd())
         await pilot.pause()
         start = time.perf_counter()
         app.push_screen(screen)

@@ -14,7 +14,7 @@ _BREAK = """
 import sys
 from mahtab_tui.cli.main import main
 from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.typed_ahead import TypedAheadDriver
+from mahtab_tui.tui.terminal_driver import TypedAheadDriver
 
 def broken(*arguments):
     raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")

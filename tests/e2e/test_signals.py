@@ -76,7 +76,7 @@ HANGS = """
 import hashlib, pathlib
 from textual.app import App
 from textual.widgets import Static
-from mahtab_tui.tui.ending import EndingSignals
+from mahtab_tui.tui.signal_handler import EndingSignals
 
 class Hanging(App):
     def compose(self):

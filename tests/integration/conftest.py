@@ -20,7 +20,7 @@ from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.sandboxes import RecordingNode
@@ -59,7 +59,7 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
         store = Watched()
         settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
         kernel = ProcessKernel(undo_steps=undo_steps, keep=keep)
-        session = Session(settings, kernel, NoFace(), store=store, name="test", past=past, notebook=notebook)
+        session = Session(settings, kernel, HeadlessFrontend(), store=store, name="test", past=past, notebook=notebook)
         opened.append(session)
         session.start()
         return Opened(session, store)

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mahtab_tui.kernel.elsewhere.address import Address, parse
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
+from mahtab_tui.kernel.remote.address import Address, parse
+from mahtab_tui.kernel.remote.place import Elsewhere
+
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
 from tests.integration.kernels import Cells, RecordingHost

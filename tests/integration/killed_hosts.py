@@ -10,10 +10,11 @@ import threading
 import time
 from pathlib import Path
 
-from mahtab_tui.kernel.elsewhere import stations
-from mahtab_tui.kernel.elsewhere.address import parse
-from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-from mahtab_tui.kernel.held.waiting import stop, waiting_kernels
+from mahtab_tui.kernel.detached.waiting import stop, waiting_kernels
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.notes import noted_kernels
+
+from mahtab_tui.kernel.remote import stations
 from tests.integration.outliving import ELSEWHERE, SESSION, Screen, no_answer
 
 CELL = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mahtab_tui.kernel.looking import Look, Path, TableArrangement, TablePage
+from mahtab_tui.kernel.inspector_client import InspectorClient, Path, TableArrangement, TablePage
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
@@ -27,7 +27,7 @@ class Looking:
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
-        self.look = Look(cells.kernel)
+        self.look = InspectorClient(cells.kernel)
 
     def run(self, code: str) -> None:
         """Run a cell that must end well."""

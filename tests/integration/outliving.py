@@ -6,16 +6,17 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from mahtab_tui.kernel.elsewhere import stations
-from mahtab_tui.kernel.elsewhere.address import Address
-from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
-from mahtab_tui.kernel.held.waiting import attach
-from mahtab_tui.kernel.launch import Place
+from mahtab_tui.kernel.detached.waiting import attach
+from mahtab_tui.kernel.remote.address import Address
+from mahtab_tui.kernel.remote.notes import noted_kernels
+from mahtab_tui.kernel.remote.place import Elsewhere
+
+from mahtab_tui.kernel.launch import Launcher
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote import stations
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import CellResult, Display
-from mahtab_tui.session.beginning import HereAndHeld
+from mahtab_tui.session.kernel_factory import LocalDetachable
 from tests.integration.kernels import RecordingHost
 
 SESSION = "session"
@@ -76,13 +77,13 @@ class Screen:
         self.printed.append(text)
 
 
-def _place(again: bool, hours: float) -> Place:
+def _place(again: bool, hours: float) -> Launcher:
     if ELSEWHERE:
         found = [stations.attach(noted, no_answer) for noted in noted_kernels(SESSION)] if again else [None]
         return Elsewhere(ELSEWHERE[0], hours, SESSION, found[0])
     waiting = attach(SESSION) if again else None
     assert (waiting is not None) == again
-    return HereAndHeld(SESSION, hours, waiting)
+    return LocalDetachable(SESSION, hours, waiting)
 
 
 def holder_of(kernel: int) -> int:

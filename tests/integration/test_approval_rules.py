@@ -23,9 +23,9 @@ READ_ONLY = ("allow: read_only",)
 
 @pytest.fixture(autouse=True)
 def _user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mahtab_tui.session.face import NoFace
+    from mahtab_tui.session.frontend import HeadlessFrontend
 
-    monkeypatch.setattr(NoFace, "can_ask", True)
+    monkeypatch.setattr(HeadlessFrontend, "can_ask", True)
 
 
 def asked(it: Opened, **attrs: str) -> Approval:
@@ -133,9 +133,9 @@ def test_a_rule_for_one_call_allows_it_and_no_other(open_session: OpenSession) -
 
 
 def test_without_somebody_to_ask_what_needs_more_is_refused(open_session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mahtab_tui.session.face import NoFace
+    from mahtab_tui.session.frontend import HeadlessFrontend
 
-    monkeypatch.setattr(NoFace, "can_ask", False)
+    monkeypatch.setattr(HeadlessFrontend, "can_ask", False)
     it = open_session("Saved.\n\n```python\nopen('x', 'w')\n```\n", "Done.", approval_rules=READ_ONLY)
     it.session.submit("ask", "save it")
     refused = it.store.wait(tags.APPROVAL, state="refused")

@@ -11,7 +11,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched
 from tests.services import OPENAI, Service
@@ -24,7 +24,7 @@ LONG = "All about pears and their weights. " * 60
 def it(service: Service, project: Path) -> Iterator[Opened]:
     """A session whose model has answered two questions at length."""
     store = Watched()
-    session = Session(load_settings(model=OPENAI.spec, reflection="never"), ProcessKernel(), NoFace(), store=store, name="test")
+    session = Session(load_settings(model=OPENAI.spec, reflection="never"), ProcessKernel(), HeadlessFrontend(), store=store, name="test")
     session.start()
     service.replies = [OPENAI.reply(LONG)]
     session.agent.ask("question one")
@@ -116,7 +116,7 @@ def test_a_resumed_session_goes_on_with_the_summary(it: Opened, service: Service
     it.session.compact("")
     it.store.wait(tags.SUMMARY)
     wait_for(lambda: not it.session.turn_runs)
-    again = Session(it.session.settings, ProcessKernel(), NoFace(), store=Watched(), name="test", past=list(it.store.records))
+    again = Session(it.session.settings, ProcessKernel(), HeadlessFrontend(), store=Watched(), name="test", past=list(it.store.records))
     again.start()
     again.agent.ask("question three")
     again.close()

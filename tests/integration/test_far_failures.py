@@ -13,12 +13,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.place import Elsewhere
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.elsewhere import wire
-from mahtab_tui.kernel.elsewhere.address import parse
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote import wire
 from tests.integration.far import Road
 from tests.integration.kernels import RecordingHost, executable
 from tests.waiting import wait_for
@@ -65,7 +65,7 @@ def test_a_full_disk_there_is_a_sentence_and_nothing_is_left(tmp_path: Path) -> 
 def test_a_station_that_cannot_start_is_a_sentence() -> None:
     """A folder in which no socket can be made stands for a disk that is full by now."""
     asked = b'{"session": "name", "start": {"cwd": ""}}\n'
-    run = "from mahtab_tui.kernel.worker.far.relay import main; main('', '/proc')"
+    run = "from mahtab_tui.kernel.worker.station.relay import main; main('', '/proc')"
     done = subprocess.run([sys.executable, "-c", run], input=asked, capture_output=True, check=False)
     assert b'{"error": "no kernel can be started there: ' in done.stdout
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.place import Elsewhere
+from mahtab_tui.kernel.remote.transport import clean_up
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.elsewhere import wire
-from mahtab_tui.kernel.elsewhere.address import parse
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
-from mahtab_tui.kernel.elsewhere.transport import clean_up
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.remote import wire
 from mahtab_tui.kernel.restoration import KeepPlace
 from mahtab_tui.kernel.values import OutputKind, Status
 from mahtab_tui.kernel.worker.holding import spool
@@ -189,10 +189,10 @@ def test_a_kernel_that_is_killed_without_a_wire_is_gone_when_the_wire_is_back(ro
 
 
 def test_no_number_of_signals_without_a_wire_blocks_who_sends_them(road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[wire.FarProcess] = []
+    started: list[wire.RemoteProcess] = []
     start = Elsewhere.start
 
-    def watched(*args: Any) -> wire.FarProcess:
+    def watched(*args: Any) -> wire.RemoteProcess:
         started.append(start(*args))
         return started[-1]
 

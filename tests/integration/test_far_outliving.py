@@ -16,15 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mahtab_tui.kernel.detached.waiting import held_folder, last_outputs
+from mahtab_tui.kernel.remote.notes import Noted, noted_kernels
+from mahtab_tui.kernel.remote.output import FarOutput
+from mahtab_tui.kernel.remote.transport import KernelGone
 
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.elsewhere import stations, wire
-from mahtab_tui.kernel.elsewhere.notes import Noted, noted_kernels
-from mahtab_tui.kernel.elsewhere.output import FarOutput
-from mahtab_tui.kernel.elsewhere.transport import NotThere
-from mahtab_tui.kernel.held.waiting import held_folder, last_outputs
-from mahtab_tui.kernel.outliving import TAKEN
-from mahtab_tui.kernel.reading import MUCH
+from mahtab_tui.kernel.detach import TAKEN
+from mahtab_tui.kernel.remote import stations, wire
+from mahtab_tui.kernel.seekable_output import MUCH
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding.spool import Spool, left_out
 from tests.integration.far import Road
@@ -86,7 +86,7 @@ def test_a_kernel_that_has_ended_meanwhile_is_not_there(road: Road) -> None:
     pid = int(screen.run(1, "import os; print(os.getpid())").output)
     screen.leave()
     wait_for(lambda: not alive(pid))
-    with pytest.raises(NotThere, match=r"the kernel (has ended in the meantime|is not there any more)"):
+    with pytest.raises(KernelGone, match=r"the kernel (has ended in the meantime|is not there any more)"):
         stations.attach(the_note(), no_answer)
     stations.stop(the_note(), no_answer)
 
@@ -95,7 +95,7 @@ def test_a_station_that_ends_while_a_wire_comes_is_not_there(tmp_path: Path) -> 
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen(1)
-    code = "import sys; from mahtab_tui.kernel.worker.far.relay import main; main('', sys.argv[1])"
+    code = "import sys; from mahtab_tui.kernel.worker.station.relay import main; main('', sys.argv[1])"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
         assert relay.stdin is not None
         assert relay.stdout is not None
@@ -116,7 +116,7 @@ def test_output_of_a_kernel_that_has_ended_in_a_cell_is_fetched_once(road: Road)
     screen.leave()
     Path("go").touch()
     wait_for(lambda: not alive(pid))
-    with pytest.raises(NotThere, match="has ended in the meantime"):
+    with pytest.raises(KernelGone, match="has ended in the meantime"):
         stations.attach(the_note(), no_answer)
     ((number, output, path),) = last_outputs(SESSION)
     assert number == 2

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mahtab_tui.kernel.remote.place import Elsewhere
 
 from mahtab_tui.bus import records
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
-from mahtab_tui.session.ground import Ground
+from mahtab_tui.session.backend import SessionBackend
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.system.later import Later
+from mahtab_tui.system.lazy import Lazy
 from tests.integration.far import Road
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
@@ -28,8 +28,8 @@ def far(project: Path, tmp_path: Path) -> Iterator[Opened]:
     store = Watched()
     session = Session(
         load_settings(model="demo", approval="auto"),
-        Later.of(Ground(ProcessKernel(place=Elsewhere(road.address, 0.01)), store, make_kernel=lambda address: ProcessKernel())),
-        NoFace(),
+        Lazy.of(SessionBackend(ProcessKernel(place=Elsewhere(road.address, 0.01)), store, make_kernel=lambda address: ProcessKernel())),
+        HeadlessFrontend(),
         name="test",
     )
     session.start()

@@ -10,7 +10,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm import local_servers
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Watched
 from tests.services import OPENAI, Service
@@ -23,7 +23,7 @@ def test_the_model_of_a_server_on_this_machine_answers_and_is_named(service: Ser
     service.documents = {"/v1/models": {"data": [{"id": "qwen"}]}}
     service.replies = [OPENAI.reply("A model.")]
     store = Watched()
-    session = Session(load_settings(), ProcessKernel(), NoFace(), store=store, name="test")
+    session = Session(load_settings(), ProcessKernel(), HeadlessFrontend(), store=store, name="test")
     try:
         session.start()
         assert session.model == "llamacpp:qwen"

@@ -22,7 +22,7 @@ from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import summary
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import install_fake_claude
@@ -310,7 +310,7 @@ def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(pro
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
     store = Watched()
-    it = Opened(Session(load_settings(model="claude", max_history=3), ProcessKernel(), NoFace(), store=store), store)
+    it = Opened(Session(load_settings(model="claude", max_history=3), ProcessKernel(), HeadlessFrontend(), store=store), store)
     it.session.start()
     try:
         for turn in range(1, 6):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mahtab_tui.kernel.detached.waiting import attach, held_folder, waiting_kernels
 
 from mahtab_tui.kernel.base import KernelState
-from mahtab_tui.kernel.held.waiting import attach, held_folder, waiting_kernels
 from mahtab_tui.kernel.worker.frames import encode
 from mahtab_tui.kernel.worker.holding.holder import KEY, MOST
 from tests.integration.outliving import OPEN, SESSION, Screen, holder_of

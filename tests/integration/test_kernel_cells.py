@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.kernel.launch import Here, Process, Wire
+from mahtab_tui.kernel.launch import LocalLauncher, Process, Wire
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import Status
 from tests.integration.kernels import Cells, RecordingHost
@@ -329,7 +329,7 @@ def test_frames_of_a_traceback_that_is_shortened_are_on_no_line_of_it(cells: Cel
 
 
 def test_a_size_that_changes_while_the_kernel_starts_is_told_when_it_is_ready() -> None:
-    class Resized(Here):
+    class Resized(LocalLauncher):
         def start(self, executable: str, cwd: str, color: bool, size: tuple[int, int], wire: Wire) -> Process:
             process = super().start(executable, cwd, color, size, wire)
             kernel.set_size(117, 33)

@@ -16,7 +16,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import TAKEN_OUT
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.agents import without_surroundings
@@ -126,7 +126,7 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
     it.session.close()
     settings = load_settings(model=f"replay:{project / 'replay.jsonl'}", approval="auto")
     store = Watched()
-    again = Session(settings, ProcessKernel(), NoFace(), store=store, past=tuple(it.store.records))
+    again = Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, past=tuple(it.store.records))
     again.start()
     try:
         (project / "replay.jsonl").write_text('{"text": "Yes."}\n', "utf-8")
@@ -148,7 +148,9 @@ def test_a_hidden_cell_comes_back_also_in_a_resumed_session(open_session: Open, 
     ask(it, 1, "first?")
     it.session.close()
     store = Watched()
-    again = Session(load_settings(model=f"replay:{project / 'replay.jsonl'}"), ProcessKernel(), NoFace(), store=store, past=tuple(it.store.records))
+    again = Session(
+        load_settings(model=f"replay:{project / 'replay.jsonl'}"), ProcessKernel(), HeadlessFrontend(), store=store, past=tuple(it.store.records)
+    )
     again.start()
     try:
         (project / "replay.jsonl").write_text('{"text": "Two."}\n{"text": "Three."}\n', "utf-8")
@@ -212,7 +214,7 @@ def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(proje
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "Three."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
     store = Watched()
-    it = Opened(Session(load_settings(model="claude"), ProcessKernel(), NoFace(), store=store), store)
+    it = Opened(Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=store), store)
     it.session.start()
     try:
         run(it, 1, "print('sec' + 'ret')")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import TableArrangement
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from tests.integration.looks import Looking, looking, named
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.kernel.looking import TableArrangement
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from tests.integration.looks import TRAP, Looking, looking, named
 
 DERIVED = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, TracebackFrame
 from mahtab_tui.tui.screens.output.frames import variables_path
@@ -44,7 +44,7 @@ def run(kernel: ProcessKernel, cell: int, code: str) -> list[TracebackFrame]:
 
 
 def variables(kernel: ProcessKernel, cell: int, frames: list[TracebackFrame], at: int) -> dict[str, str]:
-    _, children = Look(kernel).children(variables_path(cell, frames, at), 0, 100)
+    _, children = InspectorClient(kernel).children(variables_path(cell, frames, at), 0, 100)
     return {child.label.strip("'"): child.summary for child in children}
 
 

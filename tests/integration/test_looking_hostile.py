@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import InspectedObject, Look, Path, TableArrangement
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path, TableArrangement
 from tests.integration.kernels import PATIENCE
 from tests.integration.looks import TRAP, Looking, looking, named
 
@@ -118,7 +118,7 @@ def zoo() -> Iterator[Looking]:
         yield found
 
 
-def look_everywhere(look: Look, path: Path, opened: InspectedObject) -> None:
+def look_everywhere(look: InspectorClient, path: Path, opened: InspectedObject) -> None:
     """Ask everything that no view asks on demand only."""
     for attributes in (False, True):
         look.children(path, 0, 50, attributes=attributes)

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.looking import Look, TableArrangement
+from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost, interpreters
 from tests.integration.looks import looking, named
@@ -24,7 +24,7 @@ def far(days): return days
 """
 
 
-def look_at_all(look: Look) -> None:
+def look_at_all(look: InspectorClient) -> None:
     """A little of everything that needs no library."""
     assert look.open(named("point")).views[0] == "tree"
     _, children = look.children(named("point"), 0, 10)
@@ -46,7 +46,7 @@ def test_in_the_program_itself() -> None:
     kernel = InProcessKernel(names)
     kernel.start(RecordingHost())
     try:
-        look_at_all(Look(kernel))
+        look_at_all(InspectorClient(kernel))
     finally:
         kernel.close()
 
@@ -58,7 +58,7 @@ def test_under_each_interpreter(python: str) -> None:
     kernel.start(host)
     try:
         Cells(kernel, host).run(CODE)
-        look_at_all(Look(kernel))
+        look_at_all(InspectorClient(kernel))
     finally:
         kernel.close()
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look, TableArrangement
+from mahtab_tui.kernel.inspector_client import InspectorClient, TableArrangement
 from tests.integration.looks import Looking, looking, named
 from tests.waiting import wait_for
 
@@ -156,7 +156,7 @@ def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept() -> None
         def was_late() -> bool:
             """Close the screen while the property runs; returns whether its value came afterwards, as it does unless the machine is busy."""
             own.run("begun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
-            look = Look(own.cells.kernel)
+            look = InspectorClient(own.cells.kernel)
             with ThreadPoolExecutor(1) as pool:
                 asked = pool.submit(look.evaluate, named("slow"), "p")
                 own.run("begun.wait(30)")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import TableArrangement
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.tui.screens.inspector.exporting import rows_code
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 from tests.integration.looks import Looking, looking, named

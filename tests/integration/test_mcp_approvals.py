@@ -12,7 +12,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.kernel.values import CellResult
-from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import rules_of
 from tests.integration.sessions import Opened
 from tests.integration.test_mcp_servers import Open, open_with
@@ -78,7 +78,7 @@ def test_nobody_is_asked_when_everything_may_run(open_with: Open) -> None:
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 def test_rules_decide_before_the_mode(open_with: Open, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     rules = rules_of(('allow: echo.write(*, text="fine*")', 'deny: echo.write(*, text="never")', 'ask: *.write(*, text="perhaps")'))
-    monkeypatch.setattr(Profile, "rules", property(lambda profile: rules))
+    monkeypatch.setattr(SessionInfo, "rules", property(lambda profile: rules))
     it = open_with(echo=plain())
     it.session.set_approval(mode)  # type: ignore[arg-type]
     assert by_the_model(it, "echo.write('fine by me')").result(60).output == "fine by me\n"

@@ -19,7 +19,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.servers.kept_logins import KeptLogins
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched
 from tests.integration.test_mcp_hostile import listens, port
@@ -46,7 +46,7 @@ def locked(port: int, *, seconds: int = 3600, refuse: bool = False) -> Iterator[
 def opened(home: Path, port: int, *, no_trace: bool = False) -> Iterator[Opened]:
     configure(home, far={"url": f"http://127.0.0.1:{port}/mcp"})
     store = Watched()
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=store, no_trace=no_trace)
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=store, no_trace=no_trace)
     session.start()
     session.ready.result(60)
     try:

@@ -11,7 +11,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched
 from tests.servers import configure, friendly, plain
@@ -27,7 +27,7 @@ def open_with(home: Path, project: Path) -> Iterator[Open]:
 
     def make(**servers: dict[str, Any]) -> Opened:
         configure(home, **servers)
-        session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=(store := Watched()))
+        session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()))
         session.start()
         session.ready.result(60)
         opened.append(Opened(session, store))

@@ -13,7 +13,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.integration.keeping import Kept
 from tests.integration.kernels import interpreters
@@ -51,7 +51,7 @@ def test_a_kernel_inside_a_program_has_the_servers_until_it_is_closed(home: Path
 
     configure(home, echo=plain())
     namespace: dict[str, Any] = {}
-    session = Session(load_settings(model="demo"), InProcessKernel(namespace), NoFace(), store=(store := Watched()))
+    session = Session(load_settings(model="demo"), InProcessKernel(namespace), HeadlessFrontend(), store=(store := Watched()))
     session.start()
     assert Opened(session, store).run("said = echo.say('x')").status == "ok"
     session.close()
@@ -64,7 +64,7 @@ def test_every_python_has_the_servers(home: Path, project: Path, python: str) ->
     from mahtab_tui.kernel.process import ProcessKernel
 
     configure(home, echo=plain())
-    session = Session(load_settings(model="demo"), ProcessKernel(python), NoFace(), store=(store := Watched()))
+    session = Session(load_settings(model="demo"), ProcessKernel(python), HeadlessFrontend(), store=(store := Watched()))
     session.start()
     it = Opened(session, store)
     session.ready.result(60)

@@ -15,7 +15,7 @@ import pytest
 from mahtab_tui.bus.records import Notice, Usage
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loader import SkillsLoader
-from mahtab_tui.knowledge.meaning import Meaning, joined
+from mahtab_tui.knowledge.semantic_index import SemanticIndex, joined
 from mahtab_tui.llm.embedding import EmbeddingModel
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.store.vectors import Vectors
@@ -52,12 +52,12 @@ def opened(open_session: OpenSession, service: EmbeddingService, project: Path) 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the embedding model the time that it needs on a busy machine."""
-    monkeypatch.setattr("mahtab_tui.knowledge.meaning._PATIENCE", 60.0)
+    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 60.0)
 
 
-def meaning_of(service: EmbeddingService, home: Path, problems: list[str], **more: object) -> Meaning:
+def meaning_of(service: EmbeddingService, home: Path, problems: list[str], **more: object) -> SemanticIndex:
     model = EmbeddingModel("openai:own", Spending(), lambda used: None, base_url=service.url, **more)  # type: ignore[arg-type]
-    return Meaning(model, lambda: Vectors(home / ".mahtab" / "vectors.db", problems.append), str, problems.append)
+    return SemanticIndex(model, lambda: Vectors(home / ".mahtab" / "vectors.db", problems.append), str, problems.append)
 
 
 @pytest.fixture
@@ -129,13 +129,13 @@ def test_each_text_is_embedded_once_for_all_sessions(opened: Callable[..., Opene
 def test_without_a_trace_no_vector_is_written(service: EmbeddingService, project: Path, home: Path) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
-    from mahtab_tui.session.face import NoFace
+    from mahtab_tui.session.frontend import HeadlessFrontend
     from mahtab_tui.settings.model import load_settings
     from tests.integration.sessions import Watched
 
     write_skill(project / "skills", "merge-invoice", "How to merge the bill.", "Do it.")
     given = {"embedding_model": "openai:own", "base_url": service.url, "skills_dir": (project / "skills",)}
-    it = Opened(Session(load_settings(model="demo", **given), ProcessKernel(), NoFace(), store=(store := Watched()), no_trace=True), store)
+    it = Opened(Session(load_settings(model="demo", **given), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()), no_trace=True), store)
     it.session.start()
     assert "merge-invoice" in called(it, "search_skills('combine the receipt', 1)")
     it.session.close()
@@ -224,7 +224,7 @@ def test_when_the_service_fails_words_alone_decide_and_that_is_said_once(
 def test_a_service_that_hangs_is_not_waited_for_again(
     opened: Callable[..., Opened], service: EmbeddingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.knowledge.meaning._PATIENCE", 0.3)
+    monkeypatch.setattr("mahtab_tui.knowledge.semantic_index._PATIENCE", 0.3)
     service.hang.clear()
     it = opened()
     assert called(it, "search_skills('merge')").startswith("merge-invoice")
@@ -281,11 +281,11 @@ def test_vectors_of_another_length_are_not_compared(service: EmbeddingService, h
 def test_without_an_embedding_model_nothing_of_it_is_loaded() -> None:
     script = (
         "import sys\nfrom mahtab_tui.session import Session\nfrom mahtab_tui.kernel.inprocess import InProcessKernel\n"
-        "from mahtab_tui.session.face import NoFace\nfrom mahtab_tui.settings.model import load_settings\n"
+        "from mahtab_tui.session.frontend import NoFace\nfrom mahtab_tui.settings.model import load_settings\n"
         "it = Session(load_settings(), InProcessKernel({}), NoFace())\n"
         "it.knowledge.toolset.run('search_skills', {'query': 'merge'})\nit.knowledge.toolset.run('search_code', {'pattern': 'merge an invoice'})\n"
         "it.close(keep_kernel=True)\n"
-        "print([name for name in ('numpy', 'langchain.embeddings', 'mahtab_tui.knowledge.meaning') if name in sys.modules])"
+        "print([name for name in ('numpy', 'langchain.embeddings', 'mahtab_tui.knowledge.semantic_index') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stdout == "[]\n"

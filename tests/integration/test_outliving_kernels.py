@@ -14,21 +14,21 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from mahtab_tui.kernel.detached.waiting import attach, last_outputs, stop, waiting_kernels
 
 from mahtab_tui.bus.records import Kernel, UserReplIn
 from mahtab_tui.kernel.base import KernelError, KernelState
-from mahtab_tui.kernel.held.waiting import attach, last_outputs, stop, waiting_kernels
-from mahtab_tui.kernel.outliving import TAKEN
+from mahtab_tui.kernel.detach import TAKEN
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.restoration import KeepPlace
-from mahtab_tui.kernel.succession import Succession
+from mahtab_tui.kernel.supervisor import KernelSupervisor
 from mahtab_tui.kernel.values import Status
 from mahtab_tui.kernel.worker.holding import spool
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.session import Session
-from mahtab_tui.session.beginning import HereAndHeld
-from mahtab_tui.session.face import NoFace
-from mahtab_tui.session.waiting import end_surplus_kernels, facts_about_waiting_kernels, sentences_about_waiting_kernels, stop_waiting_kernel
+from mahtab_tui.session.detached_kernels import end_surplus_kernels, facts_about_waiting_kernels, sentences_about_waiting_kernels, stop_waiting_kernel
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel_factory import LocalDetachable
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.namespaces import keep_place
 from tests.integration.far import Road
@@ -93,9 +93,9 @@ def test_what_was_printed_and_displayed_meanwhile_comes_in_order() -> None:
 def test_a_cell_that_goes_on_is_busy_since_an_earlier_screen_began_it(project: Path) -> None:
     left_with("")
     past = [UserReplIn(WAIT, cell=1, party="you", time=1000.0)]
-    kernel = ProcessKernel(place=HereAndHeld(SESSION, 1.0, attach(SESSION)), undo_steps=0)
+    kernel = ProcessKernel(place=LocalDetachable(SESSION, 1.0, attach(SESSION)), undo_steps=0)
     store = Watched()
-    session = Session(load_settings(model="demo"), kernel, NoFace(), store=store, past=past)
+    session = Session(load_settings(model="demo"), kernel, HeadlessFrontend(), store=store, past=past)
     session.start()
 
     def busy() -> list[tuple[int | None, float | None]]:
@@ -232,16 +232,16 @@ def test_a_kernel_that_is_taken_while_a_screen_begins_is_not_there(when: str, mo
     first = Screen()
     first.run(1, "n = 1")
     first.leave()
-    place = HereAndHeld(SESSION, 1.0, attach(SESSION))
+    place = LocalDetachable(SESSION, 1.0, attach(SESSION))
     third = Screen(again=True)
-    become = Succession._become
+    become = KernelSupervisor._become
 
-    def late(self: Succession, worker: WorkerProcess, executable: str) -> None:
+    def late(self: KernelSupervisor, worker: WorkerProcess, executable: str) -> None:
         wait_for(lambda: worker.taken)
         become(self, worker, executable)
 
     if when == "before it is in its place":
-        monkeypatch.setattr(Succession, "_become", late)
+        monkeypatch.setattr(KernelSupervisor, "_become", late)
     second = ProcessKernel(place=place)
     OPEN.append(second)
     host = RecordingHost()
@@ -290,7 +290,7 @@ def test_a_cell_that_was_left_on_purpose_runs_on(project: Path) -> None:
 
 
 def test_too_many_idle_kernels_end_and_what_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.waiting.MOST_WAITING", 0)
+    monkeypatch.setattr("mahtab_tui.session.detached_kernels.MOST_WAITING", 0)
     busy = Screen()
     busy.begin(1, "print(1)\nwhile True: pass")
     busy.leave()
@@ -348,7 +348,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_the_kernel_ends_with_its_host(
 
 def test_the_place_gives_its_waiting_kernel_once() -> None:
     left_with("")
-    place = HereAndHeld(SESSION, 1.0, attach(SESSION))
+    place = LocalDetachable(SESSION, 1.0, attach(SESSION))
     assert place.waits
     go()
 

@@ -39,9 +39,9 @@ SETUP = "items, table, writer, mode = [1, 2], {'a': 1}, open, 'w'\nclass Holder:
 
 @pytest.fixture(autouse=True)
 def _user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mahtab_tui.session.face import NoFace
+    from mahtab_tui.session.frontend import HeadlessFrontend
 
-    monkeypatch.setattr(NoFace, "can_ask", True)
+    monkeypatch.setattr(HeadlessFrontend, "can_ask", True)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -13,11 +13,11 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.left_out import HELD_BACK
+from mahtab_tui.bus.hidden_entries import HELD_BACK
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.face import Face, NoFace
+from mahtab_tui.session.frontend import Frontend, HeadlessFrontend
 from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched
@@ -46,7 +46,7 @@ def show(): print(df, word)
 NAMES = ("word", "numbers", "by_name", "df", "failure", "long")
 
 
-class UserFace(NoFace):
+class UserFace(HeadlessFrontend):
     """Somebody sits at the screen, and can be asked."""
 
     can_ask = True
@@ -77,7 +77,7 @@ class Doors(Opened):
         threading.Thread(target=work, daemon=True).start()
 
 
-def open_doors(service: Service, face: Face | None = None, **settings: Any) -> Doors:
+def open_doors(service: Service, face: Frontend | None = None, **settings: Any) -> Doors:
     store = Watched()
     loaded = load_settings(model="openai:our-own", reflection="never", **{"approval": "auto", **settings})
     doors = Doors(Session(loaded, ProcessKernel(), face or UserFace(), store=store, name="test"), store)
@@ -228,7 +228,7 @@ def test_code_of_the_model_that_uses_none_runs_by_itself(it: Doors) -> None:
 
 
 def test_without_anybody_to_ask_such_code_does_not_run(service: Service) -> None:
-    doors = open_doors(service, NoFace())
+    doors = open_doors(service, HeadlessFrontend())
     doors.run(MAKE, "private('word')")
     told = doors.ask("What is it?", "```python\nopen('made', 'w').write(word)\n```", "It did not run.")
     assert "no one is here to approve it" in told
@@ -366,7 +366,7 @@ def test_marks_survive_a_new_kernel_and_a_resumed_session(it: Doors, service: Se
     it.run(MAKE)
     assert CANARY not in it.ask("What do I have?")
     store = Watched()
-    again = Session(it.session.settings, ProcessKernel(), NoFace(), store=store, name="test", past=list(it.store.records))
+    again = Session(it.session.settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test", past=list(it.store.records))
     again.start()
     opened = Doors(again, store)
     opened.service = service

@@ -11,7 +11,7 @@ from mahtab_tui import create_repl_agent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk
 from tests.fake_claude import FakeClaude, install_fake_claude
@@ -28,7 +28,7 @@ def fake(project: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClaude:
 
 def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeClaude) -> None:
     store = Watched()
-    it = Opened(Session(load_settings(model="claude", reflection="never"), ProcessKernel(), NoFace(), store=store), store)
+    it = Opened(Session(load_settings(model="claude", reflection="never"), ProcessKernel(), HeadlessFrontend(), store=store), store)
     it.session.start()
     try:
         it.session.agent.warm_up()
@@ -49,7 +49,7 @@ def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeCl
 
 def test_a_process_for_the_check_waits_too_where_there_are_checks(fake: FakeClaude) -> None:
     store = Watched()
-    session = Session(load_settings(model="claude", reflection="always"), ProcessKernel(), NoFace(), store=store)
+    session = Session(load_settings(model="claude", reflection="always"), ProcessKernel(), HeadlessFrontend(), store=store)
     session.start()
     try:
         session.agent.warm_up()

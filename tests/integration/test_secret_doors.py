@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.mask_spans import MASK
 from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.cli.ask import ask_once
 from mahtab_tui.cli.rlm import search_once
-from mahtab_tui.kernel.looking import TableArrangement
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.search.limits import Limits
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_calls import AgentCalls
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
@@ -72,7 +72,7 @@ class Doors(Opened):
 
 def open_doors(settings: Settings) -> Doors:
     store = Watched()
-    session = Session(settings, ProcessKernel(), NoFace(), store=store, name="test")
+    session = Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
     doors = Doors(session, store)
     doors.everything = Everything()
     session.log.addHandler(doors.everything)
@@ -174,7 +174,7 @@ def test_the_input_history(it: Doors, service: Service, home: Path) -> None:
 
 def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=SqliteStore(path, "test"), name="test")
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=SqliteStore(path, "test"), name="test")
     session.start()
     session.ready.result(60)
     session.cells.run(SAY)
@@ -270,7 +270,7 @@ def test_a_search_without_a_screen(service: Service, project: Path, capsys: pyte
         as_json=as_json,
         yes=False,
         make_llm=lambda *args, **more: model,
-        secrets=Session(settings, ProcessKernel(), NoFace()).secrets,
+        secrets=Session(settings, ProcessKernel(), HeadlessFrontend()).secrets,
     )
     told = capsys.readouterr()
     assert code == 0, told.err

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.mask_spans import MASK
 from mahtab_tui.bus.records import record_of
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
@@ -43,7 +43,7 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture
 def it(service: Service) -> Iterator[Opened]:
     store = Watched()
-    session = Session(load_settings(model="openai:our-own", reflection="never"), ProcessKernel(), NoFace(), store=store, name="test")
+    session = Session(load_settings(model="openai:our-own", reflection="never"), ProcessKernel(), HeadlessFrontend(), store=store, name="test")
     session.start()
     yield Opened(session, store)
     session.close()
@@ -72,7 +72,7 @@ def test_the_kernel_has_the_persons_variables_and_no_key_of_the_configuration(it
 def test_the_claude_program_is_not_handed_a_key_of_the_configuration(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Hi."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    session = Session(load_settings(model="claude"), ProcessKernel(), NoFace(), store=(store := Watched()))
+    session = Session(load_settings(model="claude"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()))
     session.start()
     try:
         session.agent.ask("hi")

@@ -22,7 +22,7 @@ from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
@@ -297,7 +297,7 @@ def test_two_sessions_do_not_mix(open_session: Callable[..., Opened]) -> None:
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     before = set(threading.enumerate())
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=(store := Watched()))
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend(), store=(store := Watched()))
     session.start()
     session.submit("python", "import os; print(os.getpid())")
     pid = int(store.wait(tags.USER_REPL_OUT).text)

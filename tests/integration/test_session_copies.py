@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.session import Session
-from mahtab_tui.session.beginning import process_kernel
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel_factory import process_kernel
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store import resume
 from mahtab_tui.store.forking import fork
@@ -37,7 +37,7 @@ def open_saved(project: Path) -> Iterator[OpenSaved]:
         settings = load_settings(model=f"replay:{replay}", approval="auto", keep_namespace=keep_namespace)
         store, name, past = resumed_store(find_session(id, None), variables=True) if id else new_store(project)
         keep = keep_place(store.session, settings.keep_namespace_mb) if keep_namespace else None
-        session = Session(settings, process_kernel(settings, keep), NoFace(), store=store, name=name, past=past)
+        session = Session(settings, process_kernel(settings, keep), HeadlessFrontend(), store=store, name=name, past=past)
         opened.append(session)
         session.start()
         wait_for(session.ready.done)
@@ -91,7 +91,7 @@ def test_a_private_variable_is_private_in_every_copy_and_however_long_ago_it_was
     store.claim.release()
     monkeypatch.setattr(resume, "TAIL", 5)
     for each in (copy, id):
-        left_out = LeftOut()
+        left_out = HiddenEntries()
         for record in resumed_store(find_session(each, None))[2]:
             left_out.fold(record)
         assert left_out.private == {"pay"}

@@ -11,8 +11,8 @@ from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.kernel.restoration import NotKept
 from mahtab_tui.kernel.values import Variable
-from mahtab_tui.session import parts
-from mahtab_tui.session.keeping import sentence
+from mahtab_tui.session import components
+from mahtab_tui.session.namespace_store import sentence
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Note
@@ -26,7 +26,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def kept(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
-    monkeypatch.setattr(parts, "_PATIENCE", 60.0)  # a busy disk may take longer than a user waits
+    monkeypatch.setattr(components, "_PATIENCE", 60.0)  # a busy disk may take longer than a user waits
     kept = Kept(home)
     yield kept
     kept.close()

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mahtab_tui.kernel.remote.address import parse
+from mahtab_tui.kernel.remote.notes import noted_kernels
+from mahtab_tui.kernel.remote.place import Elsewhere
+from mahtab_tui.kernel.remote.stations import attach
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.elsewhere.address import parse
-from mahtab_tui.kernel.elsewhere.notes import noted_kernels
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
-from mahtab_tui.kernel.elsewhere.stations import attach
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 from tests.ssh_server import SshServer, needs_sshd

@@ -10,7 +10,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.suggestions import rest_of_line
 from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import install_fake_claude
@@ -39,7 +39,7 @@ def test_off_by_default(home: Path) -> None:
 def session_with(project: Path, line: str, store: Watched) -> Session:
     (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
     settings = load_settings(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
-    return Session(settings, ProcessKernel(), NoFace(), store=store, name="test")
+    return Session(settings, ProcessKernel(), HeadlessFrontend(), store=store, name="test")
 
 
 def test_it_comes_from_its_own_model_and_is_counted(project: Path) -> None:
@@ -60,7 +60,7 @@ def test_claude_does_not_think_for_them_and_keeps_to_what_the_session_may_cost(p
         project / "bin", "answers", answers=["m(y)"], watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"]
     )
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    session = Session(load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0), ProcessKernel(), NoFace(), store=Watched())
+    session = Session(load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0), ProcessKernel(), HeadlessFrontend(), store=Watched())
     session.start()
     try:
         assert session.suggest is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.worker.undo.carrying import packed, unpacked
+from mahtab_tui.kernel.worker.undo.state_transfer import dump_state, load_state
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.undoing import kinds, undone
 
@@ -111,7 +111,7 @@ def test_where_the_columns_of_a_block_are_is_carried_by_value() -> None:
 
     manager = pandas.DataFrame({"a": [1, 2], "b": [3, 4], "c": [0.5, 1.5]})._mgr
     places = [block.mgr_locs for block in manager.blocks]
-    again = unpacked(packed(places, set(), namespace), dict[int, object]().__getitem__, namespace)
+    again = load_state(dump_state(places, set(), namespace), dict[int, object]().__getitem__, namespace)
     assert [place.indexer for place in again] == [place.indexer for place in places]
 
 
@@ -121,5 +121,5 @@ def test_what_shares_the_data_of_an_index_is_carried_with_it() -> None:
     series = pandas.Series([1, 2, 3])
     index = pandas.Index(series)
     refs = series._mgr.blocks[0].refs
-    again, _, _ = unpacked(packed([refs, series, index], set(), {}), lambda address: None, {})
+    again, _, _ = load_state(dump_state([refs, series, index], set(), {}), lambda address: None, {})
     assert len(again.referenced_blocks) == 2

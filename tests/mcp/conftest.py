@@ -12,7 +12,7 @@ import pytest
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.share_server import ShareServer
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened, Watched
@@ -41,7 +41,9 @@ def share(project: Path) -> Iterator[Share]:
 
     def open_it(approval: str = "auto", kernel: ProcessKernel | None = None, **settings: object) -> Shared:
         store = Watched()
-        session = Session(load_settings(model="demo", approval=approval, **settings), kernel or ProcessKernel(), NoFace(), store=store, name="moon")
+        session = Session(
+            load_settings(model="demo", approval=approval, **settings), kernel or ProcessKernel(), HeadlessFrontend(), store=store, name="moon"
+        )
         shared = Shared(session, store, ShareServer(session, project))
         opened.append(shared)
         session.start()

@@ -10,10 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
+from mahtab_tui.kernel.remote.place import Elsewhere
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
-from mahtab_tui.kernel.elsewhere.place import Elsewhere
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.cells import FinishedCell

@@ -29,8 +29,8 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.gate import TextOnly
-from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.output_filter import TextOnly
+from mahtab_tui.tui.stdio_redirect import StdioRedirect
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import ToldSession
 
@@ -139,7 +139,7 @@ def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
     def make(*records: Record, theme: str = "mahtab", kernel: str | None = None) -> MahtabApp:
         session = ToldSession(load_settings(model="demo", theme=theme, kernel=kernel), records)
         sessions.append(session)
-        app = MahtabApp(session, ScreenGuard(lambda text: None), History(home / "history.db", str(project)))
+        app = MahtabApp(session, StdioRedirect(lambda text: None), History(home / "history.db", str(project)))
         app.animation_level = "none"
         return app
 

@@ -12,7 +12,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
 from tests.records import made
@@ -61,7 +61,7 @@ class ToldSession(Session):
     """A session that never starts a kernel: the screen is told records instead."""
 
     def __init__(self, settings: Settings, records: Sequence[Record]) -> None:
-        super().__init__(settings, ProcessKernel(), NoFace(), name="sales-march")
+        super().__init__(settings, ProcessKernel(), HeadlessFrontend(), name="sales-march")
         self._records = records
         self.told = False
 

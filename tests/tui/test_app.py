@@ -15,10 +15,10 @@ from textual.widgets import TextArea
 from mahtab_tui.bus import tags
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.open import SMALLEST
 from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
+from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.widgets import chips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.records import made
@@ -104,9 +104,9 @@ async def test_the_chosen_theme_is_kept(make_app: Callable[..., MahtabApp]) -> N
 
 
 def test_choices_that_cannot_be_kept_leave_nothing_behind(home: Path) -> None:
-    Choices.path().mkdir(parents=True)
-    Choices().save()
-    assert list(Choices.path().parent.iterdir()) == [Choices.path()]
+    UiState.path().mkdir(parents=True)
+    UiState().save()
+    assert list(UiState.path().parent.iterdir()) == [UiState.path()]
 
 
 async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:

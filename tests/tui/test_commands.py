@@ -11,7 +11,7 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.tui import stopping
+from mahtab_tui.tui import interrupter
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.on_screens import PANE_COMMANDS
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
@@ -162,7 +162,7 @@ async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp
 
 
 async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "REACTION", 0.01)
+    monkeypatch.setattr(interrupter, "REACTION", 0.01)
     app = make_app(*story())
     runs = True
     monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.code_help import Completion, Completions
-from mahtab_tui.kernel.told import checked
+from mahtab_tui.kernel.protocol import checked
 from mahtab_tui.kernel.worker.completion.complete import complete
 from mahtab_tui.tui.panes.editor.completion import CompletionRequest
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList

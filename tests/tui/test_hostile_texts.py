@@ -14,8 +14,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.code_help import Completion
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.node_actions import CallSelection
+from mahtab_tui.tui.output_filter import TextOnly
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.search_tree.pane import SearchTreePane

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui import leaving
+from mahtab_tui.tui import quit_flow
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
@@ -52,7 +52,7 @@ async def test_with_nothing_to_lose_one_leaves_at_once(make_app: MakeApp, record
 async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, records: tuple[Record, ...], lost: str, key: str
 ) -> None:
-    monkeypatch.setattr(leaving, "HELD", 0)
+    monkeypatch.setattr(quit_flow, "HELD", 0)
     app = make_app(*records)
     async with app.run_test() as pilot:
         await drawn(pilot)
@@ -65,7 +65,7 @@ async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
 async def test_a_key_that_is_held_down_asks_and_does_not_leave(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    monkeypatch.setattr(leaving, "HELD", 60)
+    monkeypatch.setattr(quit_flow, "HELD", 60)
     async with make_app(MADE).run_test() as pilot:
         await drawn(pilot)
         await pilot.press(key, key, key, key)

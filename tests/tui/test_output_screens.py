@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
@@ -48,9 +48,9 @@ class OutputApp(App[None]):
 
 
 @pytest.fixture
-def look() -> Look:
+def look() -> InspectorClient:
     """Of a kernel that was never started: nothing is asked of it."""
-    return Look(ProcessKernel())
+    return InspectorClient(ProcessKernel())
 
 
 def text(pilot: Pilot[None], selector: str) -> str:
@@ -75,7 +75,7 @@ def png(*size: int) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Look, tmp_path: Path) -> None:
+async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: InspectorClient, tmp_path: Path) -> None:
     lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path))
@@ -99,7 +99,7 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Loo
         assert len(pilot.app.screen_stack) == 1
 
 
-async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) -> None:
+async def test_an_output_is_searched_by_a_pattern(look: InspectorClient, tmp_path: Path) -> None:
     lines = "".join(f"line {number}\n" for number in range(300_000))
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PagerScreen("Output of cell 3", "cell-3.txt", lambda: lines, look, tmp_path))
@@ -116,7 +116,7 @@ async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) ->
         await until(pilot, lambda: text(pilot, "#viewing-status") == "Not found in the text.")
 
 
-async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: Look, tmp_path: Path) -> None:
+async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: InspectorClient, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one\rtwo\nthree", look, tmp_path))
         assert text(pilot, "#output-title").endswith("2 lines")
@@ -129,7 +129,7 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
 
 
 @pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "no/such/folder", "a\0b", "\ud800", "x" * 300, "[/x]/[bold]"], ids=ascii)
-async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: Look, tmp_path: Path, name: str) -> None:
+async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: InspectorClient, tmp_path: Path, name: str) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PagerScreen("Output of cell 1", "cell-1.txt", lambda: "one", look, tmp_path))
         await pilot.press("ctrl+s")
@@ -159,7 +159,7 @@ def gone() -> str | None:
 
 
 @pytest.mark.parametrize(("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")])
-async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Callable[[], str | None], said: str) -> None:
+async def test_what_cannot_be_read_is_said(look: InspectorClient, tmp_path: Path, read: Callable[[], str | None], said: str) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(PagerScreen("Output of cell 1", "cell-1.txt", read, look, tmp_path))
         await until(pilot, lambda: said in text(pilot, "#viewing-status"))
@@ -167,7 +167,7 @@ async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Cal
         assert isinstance(pilot.app.screen, PagerScreen)
 
 
-async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path) -> None:
+async def test_pictures_are_seen_one_by_one_and_saved(look: InspectorClient, tmp_path: Path) -> None:
     pictures = [DisplayedPicture("image/png", png(20, 10)), DisplayedPicture("image/png", png(4, 40))]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
@@ -181,7 +181,7 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
 
 
-async def test_a_picture_opens_in_the_systems_viewer(look: Look, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_opens_in_the_systems_viewer(look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = DisplayedPicture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
         monkeypatch.setattr(picture_view, "HELD", 3_600.0)
@@ -195,7 +195,9 @@ async def test_a_picture_opens_in_the_systems_viewer(look: Look, tmp_path: Path,
         assert (path.suffix, path.read_bytes()) == (".png", base64.b64decode(picture.data))
 
 
-async def test_without_a_desktop_no_program_takes_the_terminal(look: Look, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_desktop_no_program_takes_the_terminal(
+    look: InspectorClient, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
@@ -208,7 +210,7 @@ async def test_without_a_desktop_no_program_takes_the_terminal(look: Look, tmp_p
         assert not desktop.exists()
 
 
-async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(look: Look, tmp_path: Path) -> None:
+async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(look: InspectorClient, tmp_path: Path) -> None:
     pictures = [DisplayedPicture("image/png", png(20, 10)), DisplayedPicture("image/png", png(4, 40))]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
@@ -218,7 +220,7 @@ async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(loo
         assert left._file() == base64.b64decode(pictures[1].data)
 
 
-async def test_a_damaged_picture_is_said_to_be_one(look: Look, tmp_path: Path) -> None:
+async def test_a_damaged_picture_is_said_to_be_one(look: InspectorClient, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path))
         await until(pilot, lambda: "damaged" in text(pilot, "#viewing-status"))

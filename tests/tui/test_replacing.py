@@ -9,7 +9,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.mask_spans import MASK
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript.pane import TranscriptPane

@@ -14,9 +14,9 @@ from textual.widgets import Input, OptionList, Static
 from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store.claim import claim
-from mahtab_tui.store.finding import Found, find_sessions
 from mahtab_tui.store.resume import database
+from mahtab_tui.store.session_lock import claim
+from mahtab_tui.store.session_search import Found, find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.texts import text_of

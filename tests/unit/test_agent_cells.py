@@ -16,10 +16,10 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.joined_agents import AgentCall, JoinedAgents
-from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import UserRequests
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -44,7 +44,7 @@ class RecordingInbox(Inbox):
 def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> JoinedAgents:
     """The agents of a session that Claude answers in."""
     inbox = RecordingInbox(log, [] if held is None else held)
-    return JoinedAgents(log, inbox, UserRequests(), Profile(log, load_settings(model="claude"), "moon", "claude"))
+    return JoinedAgents(log, inbox, UserRequests(), SessionInfo(log, load_settings(model="claude"), "moon", "claude"))
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
@@ -201,7 +201,7 @@ def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
 
 
 def test_what_stops_the_models_turn_leaves_the_approval_of_an_agent_waiting(project: Path) -> None:
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
     try:
         guest = session.joined_agents.join("codex", lambda text: None, None)
         ran: Future[str] = Future()

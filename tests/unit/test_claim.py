@@ -14,14 +14,14 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.store.claim import Claim, HeldElsewhere, claim, held
+from mahtab_tui.store.session_lock import HeldElsewhere, SessionLock, claim, locked_sessions
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from tests.records import made
 
-HOLD = "import sys, time\nfrom mahtab_tui.store.claim import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
+HOLD = "import sys, time\nfrom mahtab_tui.store.session_lock import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
 
 
-def claimed(session: str) -> Claim:
+def claimed(session: str) -> SessionLock:
     made = claim(session)
     assert made is not None
     return made
@@ -41,9 +41,9 @@ def test_a_session_is_held_by_one_until_it_is_released(home: Path) -> None:
     with pytest.raises(HeldElsewhere) as raised:
         claim("abc")
     assert raised.value.holder.is_here
-    assert list(held()) == ["abc"]
+    assert list(locked_sessions()) == ["abc"]
     first.release()
-    assert held() == {}
+    assert locked_sessions() == {}
     assert files(home) == []
     claimed("abc").release()
 
@@ -51,7 +51,7 @@ def test_a_session_is_held_by_one_until_it_is_released(home: Path) -> None:
 @pytest.mark.parametrize("session", ["../../x", "a/b", "", ".", "é\N{SNOWMAN} %2F"])
 def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
     made = claimed(session)
-    assert list(held()) == [session]
+    assert list(locked_sessions()) == [session]
     assert len(files(home)) == 1
     made.release()
 
@@ -64,7 +64,7 @@ def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> N
     with subprocess.Popen([sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "held\n"
-        assert held()["abc"].pid == program.pid
+        assert locked_sessions()["abc"].pid == program.pid
         with pytest.raises(HeldElsewhere, match=str(program.pid)):
             claim("abc")
         program.send_signal(signal.SIGKILL)
@@ -74,7 +74,7 @@ def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> N
         assert program.stdout is not None
         program.stdout.readline()
         program.send_signal(signal.SIGKILL)
-    assert held() == {}
+    assert locked_sessions() == {}
     assert files(home) == []
 
 
@@ -118,7 +118,7 @@ def test_without_locks_nobody_claims_a_session(home: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     assert claim("abc") is None
-    assert held() == {}
+    assert locked_sessions() == {}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: b
     path.write_bytes(content)
     with pytest.raises(HeldElsewhere):
         claim("abc")
-    assert "since" in held()["abc"].sentence_part()
+    assert "since" in locked_sessions()["abc"].sentence_part()
     assert not made.lost
 
 
@@ -138,7 +138,7 @@ def test_a_holder_on_another_machine_is_said_with_its_name(home: Path) -> None:
     made = claimed("abc")
     (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')
-    holder = held()["abc"]
+    holder = locked_sessions()["abc"]
     assert not holder.is_here
     assert holder.sentence_part().startswith("process 7 on elsewhere since ")
     made.release()

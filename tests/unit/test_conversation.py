@@ -12,7 +12,7 @@ from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.host import KeptMessage
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import TAKEN_OUT, render_context
@@ -27,14 +27,14 @@ def hide(entry: str, hidden: bool = True) -> Record:
     return made(tags.HIDE, "", {"entry": entry, "hidden": hidden})
 
 
-def left_out(*records: Record) -> LeftOut:
-    folded = LeftOut()
+def left_out(*records: Record) -> HiddenEntries:
+    folded = HiddenEntries()
     for record in records:
         folded.fold(record)
     return folded
 
 
-def told(conversation: Conversation, folded: LeftOut) -> list[tuple[str, str]]:
+def told(conversation: Conversation, folded: HiddenEntries) -> list[tuple[str, str]]:
     return [(message.type, str(message.text)) for message in conversation.told(folded)]
 
 
@@ -60,7 +60,7 @@ def test_what_is_shown_again_is_as_if_it_had_never_been_hidden(hidden: list[tupl
     conversation = asked(cell(1, "one"), cell(2, "two"))
     names = {entry for entry, _ in hidden}
     folded = left_out(*(hide(*each) for each in hidden), *(hide(entry, False) for entry in names))
-    assert told(conversation, folded) == told(conversation, LeftOut())
+    assert told(conversation, folded) == told(conversation, HiddenEntries())
 
 
 @given(st.text(alphabet="`~x\n\"' "), st.text(alphabet="`~x\n "))

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from mahtab_tui.bus.records import Notice, Record
-from mahtab_tui.tui import drain
-from mahtab_tui.tui.drain import LATEST, RATE, Drain
+from mahtab_tui.tui import record_pump
+from mahtab_tui.tui.record_pump import LATEST, RATE, RecordPump
 
 
 class Drawing:
@@ -20,11 +20,11 @@ class Drawing:
         self.cost = cost
         self.texts: list[str] = []
         self.log = logging.Logger("test")
-        self.drain = Drain()
+        self.drain = RecordPump()
         self.drain.folds = [self._fold]
         self.drain.begin(self.log)
-        monkeypatch.setattr(drain, "monotonic", lambda: self.now)
-        monkeypatch.setattr(drain, "thread_time", lambda: self.worked)
+        monkeypatch.setattr(record_pump, "monotonic", lambda: self.now)
+        monkeypatch.setattr(record_pump, "thread_time", lambda: self.worked)
 
     def _fold(self, records: Sequence[Record]) -> None:
         self.texts += [record.text for record in records]

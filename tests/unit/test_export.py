@@ -16,7 +16,7 @@ import pytest
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-from mahtab_tui.export.asides import Aside
+from mahtab_tui.export.annotations import Annotation
 from mahtab_tui.export.entries import Cell, Conversation, Words
 from mahtab_tui.export.selection import NothingToExport, Selected, select
 from mahtab_tui.export.writing import ENDINGS, rendered, write
@@ -60,7 +60,7 @@ def notebook_of(selected: Selected) -> Any:
 
 def test_code_of_an_answer_stands_between_its_words() -> None:
     entries = Conversation(STORY).entries
-    shown = [entry.number if isinstance(entry, Cell) else (entry.kind, entry.text) for entry in entries if not isinstance(entry, Aside)]
+    shown = [entry.number if isinstance(entry, Cell) else (entry.kind, entry.text) for entry in entries if not isinstance(entry, Annotation)]
     assert shown == [
         1, 2, ("question", "What is **x**?"), ("answer", "I look."), 3, ("answer", "And this:"), ("code", "x + 1"), ("answer", "It is 4."), 4, 5,
     ]  # fmt: skip

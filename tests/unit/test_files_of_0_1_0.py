@@ -16,8 +16,8 @@ from mahtab_tui.bus.records.base import KINDS, encode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.agent_thread import conversation
-from mahtab_tui.store.digest import catch_up
-from mahtab_tui.store.finding import find_sessions
+from mahtab_tui.store.session_index import catch_up
+from mahtab_tui.store.session_search import find_sessions
 from mahtab_tui.store.sqlite import SqliteStore, list_sessions, load_records
 from mahtab_tui.tui.panes.namespace.variable_rows import VariableRows
 from mahtab_tui.tui.panes.transcript.entries import Cell

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import records
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store import database, finding
-from mahtab_tui.store.digest import STEP, catch_up, delete_session, make_anew, rename_session, words
-from mahtab_tui.store.finding import excerpt, find_sessions, pattern_of, wanted_words
+from mahtab_tui.store import database, session_search
 from mahtab_tui.store.preview import preview
+from mahtab_tui.store.session_index import STEP, catch_up, delete_session, make_anew, rename_session, words
+from mahtab_tui.store.session_search import excerpt, find_sessions, pattern_of, wanted_words
 from mahtab_tui.store.sqlite import SqliteStore, fork_session, list_sessions
 from tests.unit.sqlite_sessions import spoil
 
@@ -180,7 +180,7 @@ def test_a_title_that_was_given_while_the_session_is_open_stays(path: Path) -> N
 def test_a_session_that_is_deleted_while_others_are_read_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(path, "s", question("apples"))
     without_digests(path)
-    monkeypatch.setattr("mahtab_tui.store.digest._BEHIND", "select 'gone' union all select 's'")
+    monkeypatch.setattr("mahtab_tui.store.session_index._BEHIND", "select 'gone' union all select 's'")
     assert catch_up(path, 60.0) == 0
     connection = sqlite3.connect(path)
     assert connection.execute("select session from digest").fetchall() == [("s",)]
@@ -330,7 +330,7 @@ def test_a_preview_shows_long_texts_with_their_beginning_and_end(path: Path) -> 
 
 
 def test_without_a_full_text_index_the_records_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("store.digest", "store.finding"):
+    for name in ("store.session_index", "store.session_search"):
         monkeypatch.setattr(f"mahtab_tui.{name}.make_index", lambda connection: False)
     monkeypatch.setattr(database, "_INDEX", "create virtual table said using fts99(text)")
     save(path, "s", question("Some apples"), *cell(1, "x", "51234"), records.Private(name="x", private=True, cells=(1,), time=5.0))
@@ -338,7 +338,7 @@ def test_without_a_full_text_index_the_records_are_read(path: Path, monkeypatch:
     assert found(path, "some appl") == ["s"]
     assert found(path, "51234") == []
     assert find_sessions(path, "apples").note == ""
-    monkeypatch.setattr(finding, "SECONDS", -1.0)
+    monkeypatch.setattr(session_search, "SECONDS", -1.0)
     assert "no full-text index" in find_sessions(path, "apples").note
     assert list_sessions(path)[0].heading == "Some apples"
     rename_session(path, "s", "Fruit")

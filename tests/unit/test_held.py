@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge import held
-from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.knowledge import confined_folder
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, HeldError
 
 
 @pytest.fixture(params=["the system's", "stepwise"])
 def code(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with files and with ways out, beside a secret; opened in both ways."""
     if request.param == "stepwise":
-        monkeypatch.setattr(held, "_open_beneath", held._open_stepwise)
+        monkeypatch.setattr(confined_folder, "_open_beneath", confined_folder._open_stepwise)
     folder = tmp_path / "code"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("secret")
@@ -101,27 +101,27 @@ ESCAPES = [
 @pytest.mark.parametrize("path", ESCAPES)
 def test_no_path_leads_out(code: Path, path: str) -> None:
     if path == "app.py/":
-        assert HeldFolder(code).read_text(path) == "print(1)\n"
+        assert ConfinedFolder(code).read_text(path) == "print(1)\n"
         return
     with pytest.raises(HeldError, match=r"(\.|^File not found: .*)\Z"):
-        HeldFolder(code).read_text(path)
+        ConfinedFolder(code).read_text(path)
 
 
 @pytest.mark.parametrize(("path", "text"), [("app.py", "print(1)\n"), ("./app.py", "print(1)\n"), ("sub/ä b.py", "ok"), ("sub//ä b.py", "ok")])
 def test_what_is_inside_is_read(code: Path, path: str, text: str) -> None:
-    assert HeldFolder(code).read_text(path) == text
-    assert HeldFolder(code).read_text(str(code / path)) == text
+    assert ConfinedFolder(code).read_text(path) == text
+    assert ConfinedFolder(code).read_text(str(code / path)) == text
 
 
 def test_an_absolute_path_of_a_neighbour_with_a_longer_name_is_outside(code: Path) -> None:
     with pytest.raises(HeldError, match="outside the folder"):
-        HeldFolder(code).read_text(f"{code}-too/x")
+        ConfinedFolder(code).read_text(f"{code}-too/x")
 
 
 def test_sentences_say_what_it_is(code: Path) -> None:
     def said(path: str) -> str:
         with pytest.raises(HeldError) as caught:
-            HeldFolder(code).read_text(path)
+            ConfinedFolder(code).read_text(path)
         return str(caught.value)
 
     assert said("xyz.cbl") == "File not found: xyz.cbl"
@@ -139,14 +139,14 @@ def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(tmp
     (tmp_path / "sub" / "link.py").symlink_to("../real.py")
     root = os.open(tmp_path, os.O_RDONLY)
     try:
-        os.close(held._openat2(root, "real.py"))
+        os.close(confined_folder._openat2(root, "real.py"))
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EPERM):
             pytest.skip("no openat2 here")
         raise
     finally:
         os.close(root)
-    assert HeldFolder(tmp_path).read_text("sub/link.py") == "ok"
+    assert ConfinedFolder(tmp_path).read_text("sub/link.py") == "ok"
 
 
 def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(code: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(
     try:
         for _ in range(3_000):
             try:
-                read.add(HeldFolder(code).read_text("swap/file"))
+                read.add(ConfinedFolder(code).read_text("swap/file"))
             except HeldError:
                 read.add("refused")
     finally:
@@ -182,16 +182,16 @@ def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(
 
 def test_a_folder_of_the_system_is_refused_as_such() -> None:
     with pytest.raises(HeldError):
-        HeldFolder("/proc/self").read_text("environ")
+        ConfinedFolder("/proc/self").read_text("environ")
 
 
 def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "large").write_text("x" * 11)
     (tmp_path / "binary").write_bytes(b"a\0b")
     with pytest.raises(HeldError, match="larger than 10 bytes"):
-        HeldFolder(tmp_path).read_text("large", limit=10)
+        ConfinedFolder(tmp_path).read_text("large", limit=10)
     with pytest.raises(HeldError, match="is a binary file"):
-        HeldFolder(tmp_path).read_text("binary")
+        ConfinedFolder(tmp_path).read_text("binary")
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
 )
 def test_text_is_read_whatever_it_was_written_in(tmp_path: Path, data: bytes, encoding: str | None) -> None:
     (tmp_path / "x").write_bytes(data)
-    assert HeldFolder(tmp_path).read_text("x", encoding=encoding) == "Grüße"
+    assert ConfinedFolder(tmp_path).read_text("x", encoding=encoding) == "Grüße"
 
 
 def test_an_unknown_encoding_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     with pytest.raises(HeldError, match="Unknown encoding 'klingon'"):
-        HeldFolder(tmp_path).read_text("x", encoding="klingon")
+        ConfinedFolder(tmp_path).read_text("x", encoding="klingon")

@@ -91,7 +91,7 @@ def test_the_first_picture_waits_for_no_part_of_a_session_that_works_and_no_comm
         "mahtab_tui.agent",
         "mahtab_tui.knowledge",
         "mahtab_tui.search",
-        "mahtab_tui.session.parts",
+        "mahtab_tui.session.components",
         "mahtab_tui.bus.records",
         "mahtab_tui.kernel",
         "mahtab_tui.store.sqlite",

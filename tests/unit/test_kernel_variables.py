@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.kernel.worker.detail import describe
 from mahtab_tui.kernel.worker.summary import WIDTH, kind_of, summary, type_name
-from mahtab_tui.kernel.worker.variables import NamespaceWatch
+from mahtab_tui.kernel.worker.variables import NamespaceTracker
 
 
 class Bomb(Exception):
@@ -89,7 +89,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_nothing_of_a_users_class_runs_for_the_list(name: str) -> None:
-    watch = NamespaceWatch({"it": HOSTILE[name]()})
+    watch = NamespaceTracker({"it": HOSTILE[name]()})
     [listed] = watch.listing()
     assert listed["name"] == "it"
     watch.changes(ast.parse("it.touched()"))
@@ -110,11 +110,11 @@ def test_an_object_of_the_users_is_listed_with_its_first_public_fields() -> None
 
         computed = property(boom)
 
-    [listed] = NamespaceWatch({"order": Order()}).listing()
+    [listed] = NamespaceTracker({"order": Order()}).listing()
     assert listed["type"] == "Order"
     assert listed["summary"] == "(id=7, total=3.5, api_key=••••••••, note=160 chars, …)"
     assert len(listed["summary"]) <= WIDTH
-    [listed] = NamespaceWatch({"it": Slots()}).listing()
+    [listed] = NamespaceTracker({"it": Slots()}).listing()
     assert listed["summary"] == ""
 
 
@@ -138,7 +138,7 @@ def test_kinds_are_told_apart() -> None:
 def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str]:
     """What the second cell did, by name."""
     exec(before, namespace)
-    watch, tree = NamespaceWatch(namespace), ast.parse(after)
+    watch, tree = NamespaceTracker(namespace), ast.parse(after)
     code = compile(tree, "<cell>", "exec")
     watch.expect(tree, (code,))
     exec(code, namespace)
@@ -261,7 +261,7 @@ def test_arrays_and_tables_of_other_libraries_are_held_against_what_they_were(ma
 
 
 def test_names_that_are_no_names_are_passed_over() -> None:
-    watch = NamespaceWatch({1: 2, "__builtins__": {}, "__warningregistry__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
+    watch = NamespaceTracker({1: 2, "__builtins__": {}, "__warningregistry__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
     assert [listed["name"] for listed in watch.listing()] == ["x"]
 
 
@@ -315,7 +315,7 @@ def test_looking_changes_nothing() -> None:
     value = {"a": [1, 2], "b": HostileList([3])}
     before = (id(value), list(value), list.__len__(value["b"]))
     describe({"it": value}, "it")
-    NamespaceWatch({"it": value}).listing()
+    NamespaceTracker({"it": value}).listing()
     assert (id(value), list(value), list.__len__(value["b"])) == before
 
 

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
+from mahtab_tui.kernel.detached.waiting import held_folder, keep_last_output
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut, Notice, Record, ReplOut, UserReplIn, UserReplOut
-from mahtab_tui.kernel.held.waiting import held_folder, keep_last_output
-from mahtab_tui.session.last_outputs import with_last_outputs
+from mahtab_tui.session.recovered_output import with_last_outputs
 from mahtab_tui.store.resume import database, find_session, new_store, remove_session, resumed_store
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.system.later import Later
+from mahtab_tui.system.lazy import Lazy
 
 
 def test_many_threads_get_the_same_value_which_is_made_once() -> None:
@@ -19,7 +19,7 @@ def test_many_threads_get_the_same_value_which_is_made_once() -> None:
         made.append(1)
         return made
 
-    later, got = Later(make), list[list[int]]()
+    later, got = Lazy(make), list[list[int]]()
     assert not later.made
     threads = [threading.Thread(target=lambda: got.append(later.get())) for _ in range(8)]
     for thread in threads:
@@ -40,7 +40,7 @@ def test_a_value_that_could_not_be_made_is_made_at_the_next_call() -> None:
             raise answer
         return answer
 
-    later = Later(make)
+    later = Lazy(make)
     with pytest.raises(ValueError, match="not yet"):
         later.get()
     assert not later.made
@@ -48,6 +48,6 @@ def test_a_value_that_could_not_be_made_is_made_at_the_next_call() -> None:
 
 
 def test_a_value_that_is_there_is_made() -> None:
-    later = Later.of(None)
+    later = Lazy.of(None)
     assert later.made
     assert later.get() is None

@@ -14,14 +14,14 @@ import pytest
 from mahtab_tui.bus.handlers import DisplayHandler
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
-from mahtab_tui.session.leftovers import remove_leftovers
+from mahtab_tui.session.cleanup import remove_leftovers
+from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.shared_sessions import share_folder
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.claim import claim
+from mahtab_tui.store.session_lock import claim
 from mahtab_tui.tui.open import _tell_of_the_past
 
-HOLDS = "import sys, time; from mahtab_tui.store.claim import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
+HOLDS = "import sys, time; from mahtab_tui.store.session_lock import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
 
 
 def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_damaged_store_is_reported_on_the_screen_and_to_watchers_whoever_finds
     path = home / ".mahtab" / "sessions.db"
     path.parent.mkdir()
     path.write_bytes(b"this is no database, it only says so" * 1000)
-    session = Session(load_settings(model="demo"), InProcessKernel({}), NoFace())
+    session = Session(load_settings(model="demo"), InProcessKernel({}), HeadlessFrontend())
     screen = DisplayHandler()
     session.listen(lambda log: log.addHandler(screen))
     session.build()

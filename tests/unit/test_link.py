@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from mahtab_tui.kernel.worker.far.link import FRAMES, Link, LinkError
+from mahtab_tui.kernel.worker.station.link import FRAMES, Link, LinkError
 
 
 def test_what_comes_twice_is_handled_once() -> None:

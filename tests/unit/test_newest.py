@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
 
 def test_work_that_raises_is_said_and_ends_no_later_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,7 +17,7 @@ def test_work_that_raises_is_said_and_ends_no_later_one(capsys: pytest.CaptureFi
         if question == 0:
             raise ValueError("no such thing")
 
-    newest = NewestOnly(work, "test")
+    newest = LatestWorker(work, "test")
     newest.ask(0)
     assert done.get(timeout=30) == 0
     newest.ask(1)

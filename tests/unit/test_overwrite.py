@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import Progress
 from tqdm import tqdm
 
-from mahtab_tui.bus import overwrite
-from mahtab_tui.bus.overwrite import BLANKS, LONGEST, Screen, collapse, rewrites
+from mahtab_tui.bus import terminal_screen
 from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.bus.terminal_screen import BLANKS, LONGEST, Screen, collapse, rewrites
 from mahtab_tui.kernel.output import TerminalOutput
 
 PLAYED = st.lists(
@@ -50,7 +50,7 @@ def trimmed(lines: list[str]) -> list[str]:
 def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
     text = "".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overwrite, "HEIGHT", LINES)
+        patch.setattr(terminal_screen, "HEIGHT", LINES)
         shown = collapse(text)
     assert trimmed([plain(line).expandtabs(8).rstrip() for line in shown.split("\n")]) == trimmed(on_a_small_terminal(text))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.mask_spans import MASK
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.worker import private_use as module
 from mahtab_tui.kernel.worker.private_use import _held, mentioned, private_use

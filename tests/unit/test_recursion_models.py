@@ -194,13 +194,13 @@ async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
 
 @pytest.mark.parametrize("ending", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
 async def test_a_model_that_leaves_its_thread_has_failed(ending: BaseException) -> None:
-    class Leaving(Talker):
+    class QuitFlow(Talker):
         def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             raise ending
 
     async with asyncio.timeout(20):
         with pytest.raises(ModelError, match=f"could not answer: {type(ending).__name__}"):
-            await ChatModel.of(Leaving(talkers=[])).conversation(*ASKED).say(ignore)
+            await ChatModel.of(QuitFlow(talkers=[])).conversation(*ASKED).say(ignore)
 
 
 async def test_what_cannot_be_sent_is_replaced() -> None:

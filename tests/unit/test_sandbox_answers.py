@@ -14,7 +14,7 @@ import pytest
 
 from mahtab_tui.kernel.worker.sandbox.names import Final, Part, make_names
 from mahtab_tui.kernel.worker.sandbox.parts import Source
-from mahtab_tui.kernel.worker.sandbox.touches import MOST_A_CALL, MOST_IN_ALL, Touches
+from mahtab_tui.kernel.worker.sandbox.read_tracker import MOST_A_CALL, MOST_IN_ALL, ReadTracker
 from tests.unit.sandbox_engine import LOG, Engine, names
 
 
@@ -138,7 +138,7 @@ def test_looking_is_told_in_bounded_messages() -> None:
 def test_slices_of_the_text_count_as_seen() -> None:
     def seen(look: Callable[[Any], object], kind: str = "str", parts: Any = ()) -> list[list[int]]:
         engine = Engine()
-        touches = Touches(engine)
+        touches = ReadTracker(engine)
         there: dict[str, Any] = make_names(LOG, kind, parts, engine, touches=touches)
         look(there["context"])
         touches.flush()
@@ -154,7 +154,7 @@ def test_slices_of_the_text_count_as_seen() -> None:
 
 def test_a_loop_over_a_million_slices_sends_little() -> None:
     engine = Engine()
-    touches = Touches(engine)
+    touches = ReadTracker(engine)
     context = Source.of("x" * 400_000, touches)
     for place in range(0, 400_000, 4):
         context[place : place + 1]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.mask_spans import MASK
 from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.secret_forms import LONG

@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from mahtab_tui.session.parts import Parts
+from mahtab_tui.session.components import Components
 from mahtab_tui.session.session import Session
 
 
@@ -25,7 +25,7 @@ def reaches_back(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("cls", [Session, Parts])
+@pytest.mark.parametrize("cls", [Session, Components])
 def test_each_part_of_a_session_gets_those_made_before_it(cls: type) -> None:
     assert reaches_back(inspect.getsource(cls)) == []
 

@@ -24,7 +24,7 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import NotebookFile
 from mahtab_tui.store import encoding, sqlite
 from mahtab_tui.store.database import remove_unfinished, transaction
-from mahtab_tui.store.digest import delete_session
+from mahtab_tui.store.session_index import delete_session
 from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, list_sessions, load_records
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts

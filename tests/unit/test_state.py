@@ -205,7 +205,7 @@ def test_notices_of_the_session_are_records(state: SessionState) -> None:
     assert [(record.tag, record.attrs["level"]) for record in seen] == [(tags.NOTICE, "warning")]
 
 
-@pytest.mark.parametrize("module", ["mahtab_tui", "mahtab_tui.session.state", "mahtab_tui.agent", "mahtab_tui.agent.host", "mahtab_tui.session"])
+@pytest.mark.parametrize("module", ["mahtab_tui", "mahtab_tui.session.api", "mahtab_tui.agent", "mahtab_tui.agent.host", "mahtab_tui.session"])
 def test_importing_loads_nothing_of_the_models_libraries(module: str) -> None:
     code = f"import sys, {module}; print([name for name in sys.modules if name.startswith(('langgraph', 'langchain', 'textual', 'mcp'))])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.bus import storing, tags
+from mahtab_tui.bus import store_handler, tags
 from mahtab_tui.bus.handlers import DisplayHandler, StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.setup import close_logging, setup_logging
@@ -47,8 +47,8 @@ Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
-    monkeypatch.setattr(storing, "INTERVAL", 0.01)
-    monkeypatch.setattr(storing, "SHARE", 1)
+    monkeypatch.setattr(store_handler, "INTERVAL", 0.01)
+    monkeypatch.setattr(store_handler, "SHARE", 1)
     store, display = FailingStore(), DisplayHandler()
     log, _ = setup_logging(store)
     log.addHandler(display)
@@ -148,7 +148,7 @@ def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
 
 
 def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "BACKLOG", 1_000)
+    monkeypatch.setattr(store_handler, "BACKLOG", 1_000)
     log, store, display = bus
     store.failing = True
     for number in range(30):

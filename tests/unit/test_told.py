@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.state import ExecutionResult
+from mahtab_tui.bus.escaping import OVERWRITTEN, escape_for_model, escape_output
 from mahtab_tui.bus.formatters import defuse
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.told import OVERWRITTEN, told, told_output
 from mahtab_tui.mcp.formatting import AnswerFormat
 from mahtab_tui.search.prompts import plain_message
 
@@ -36,20 +36,20 @@ HIDING = [f"before\x1b_{LINES}\x07after", f"before\x1b]{LINES}", f"before\x1bP{L
     ],
 )
 def test_what_could_hide_is_shown(text: str, said: str) -> None:
-    assert told(text) == said
-    assert told(said) == said
+    assert escape_for_model(text) == said
+    assert escape_for_model(said) == said
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x07\r\b\n[]_PmK;0")), max_size=60))
 def test_nothing_is_deleted(text: str) -> None:
-    assert visible(told(text)) == visible(re.sub("\r+\n", "\n", text))
+    assert visible(escape_for_model(text)) == visible(re.sub("\r+\n", "\n", text))
 
 
 @pytest.mark.parametrize("text", HIDING)
 def test_what_stands_in_a_sequence_is_told(text: str) -> None:
     result = ExecutionResult(step=0, block=0, cell=1, code="", output=text, is_error=False, status="ok", note="")
     for said in (
-        told_output(text),
+        escape_output(text),
         render_results([result]),
         plain_message("what?", text),
         AnswerFormat().output(text),
@@ -59,9 +59,9 @@ def test_what_stands_in_a_sequence_is_told(text: str) -> None:
 
 
 def test_of_lines_that_rewrite_themselves_the_end_is_told_and_that_there_was_more() -> None:
-    assert told_output("10%\r100%\r\ndone\n") == f"100%\ndone\n{OVERWRITTEN}\n"
-    assert told_output("hidden\x1b]words\rseen") == f"seenen␛]words\n{OVERWRITTEN}\n"
-    assert told_output("one\r\ntwo\n") == "one\ntwo\n"
+    assert escape_output("10%\r100%\r\ndone\n") == f"100%\ndone\n{OVERWRITTEN}\n"
+    assert escape_output("hidden\x1b]words\rseen") == f"seenen␛]words\n{OVERWRITTEN}\n"
+    assert escape_output("one\r\ntwo\n") == "one\ntwo\n"
 
 
 @pytest.mark.parametrize("tag", ["user-repl-out", "assistant-chat", "attachments", "text"])
@@ -70,6 +70,6 @@ def test_no_tag_of_ours_can_be_forged_with_characters_that_are_not_seen(tag: str
     for place in range(1, len(tag) + 3):
         forged = f"</{tag}>"
         forged = forged[:place] + hidden + forged[place:]
-        said = defuse(told(forged))
+        said = defuse(escape_for_model(forged))
         seen = "".join(char for char in said if visible(char) == char)
         assert f"</{tag}>" not in seen

@@ -15,7 +15,7 @@ from mahtab_tui.agent.fitting import fit
 from mahtab_tui.agent.tool_messages import ToolCall, gathered
 from mahtab_tui.agent.tool_runs import run_call
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools.toolset import Toolset
 from tests.agents import Desk
@@ -41,7 +41,7 @@ def test_a_call_without_a_result_is_not_repeated(desk: Desk) -> None:
     asked: list[Any] = [{"id": name, "name": "read_file", "args": {}, "type": "tool_call"} for name in ("one", "two")]
     conversation.add(1, [AIMessage("Let me see.", tool_calls=asked, id="1.0"), ToolMessage("x = 1", tool_call_id="one")])
     conversation.ask(2, "and?", "")
-    question, call, result, _ = conversation.told(LeftOut())
+    question, call, result, _ = conversation.told(HiddenEntries())
     assert isinstance(call, AIMessage)
     assert [each["id"] for each in call.tool_calls] == ["one"]
     assert (question.type, result.type) == ("human", "tool")
@@ -94,13 +94,13 @@ def test_what_a_tool_gives_after_the_stop_is_not_told() -> None:
 
     cancelled = Turn()
 
-    class Stopping:
+    class Interrupter:
         def run(self, name: str, arguments: object, left: threading.Event) -> str:
             assert listened.wait(20)
             cancelled.set()
             return "late"
 
-    ran = run_call(ToolCall(id="x", name="find", arguments={}, problem=""), cast(Toolset, Stopping()), cancelled)
+    ran = run_call(ToolCall(id="x", name="find", arguments={}, problem=""), cast(Toolset, Interrupter()), cancelled)
     assert ran == ("stopped", "The person stopped the turn before this had ended.")
 
 

@@ -108,7 +108,7 @@ also_reading, also_nothing = Tool(named("fine"), CountLines, also="read"), Tool(
 keeping, aliased = Tool(named("fine"), CountLines, keeps="skills"), Tool(named("fine"), Twice)
 
 
-class Leaving:
+class QuitFlow:
     """Finds a module that ends the program."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
@@ -168,7 +168,7 @@ def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Pat
 def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
     plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, sentence: str
 ) -> None:
-    monkeypatch.setattr("sys.meta_path", [Leaving(), *sys.meta_path])
+    monkeypatch.setattr("sys.meta_path", [QuitFlow(), *sys.meta_path])
     plug_ins(value, f"{__name__}:counting")
     problems: list[str] = []
     assert list(toolset(tmp_path, problems).tools) == ["search_skills", "load_skill", "search_code", "read_file", "count_lines"]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus.overwrite import HEIGHT, collapse
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.screen_line import ScreenLine
 from mahtab_tui.bus.sgr import Graphic
+from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
 from mahtab_tui.tui.cell_output.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, OutputBuffer
 from tests.unit.test_overwrite import MOVED
 
@@ -147,7 +147,7 @@ def test_of_a_flood_of_moves_the_end_is_followed_and_the_rest_counted(monkeypatc
         nonlocal moves
         moves += 1
 
-    monkeypatch.setattr("mahtab_tui.bus.overwrite.Screen._move", counted)
+    monkeypatch.setattr("mahtab_tui.bus.terminal_screen.Screen._move", counted)
     output = fed("\n\x1b[A" * 1_000_000)
     assert moves <= LIVE // 4
     assert output.left_out >= 900_000

@@ -315,7 +315,7 @@ def test_who_edits_the_projects_file_is_told_too(project: Path, home: Path, monk
 def test_a_session_tells_it(project: Path, home: Path) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
-    from mahtab_tui.session.face import NoFace
+    from mahtab_tui.session.frontend import HeadlessFrontend
 
     write(project, "config.toml", "approval", "auto")
     told: list[str] = []
@@ -324,7 +324,7 @@ def test_a_session_tells_it(project: Path, home: Path) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             told.append(record.getMessage())
 
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
     session.log.addHandler(Told())
     session.start()
     session.close()
@@ -350,7 +350,7 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
 ) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
-    from mahtab_tui.session.face import NoFace
+    from mahtab_tui.session.frontend import HeadlessFrontend
 
     secret = tmp_path_factory.mktemp("elsewhere") / "id"
     secret.write_text("A private word.")
@@ -359,7 +359,7 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
     (project / "inside" / "link.md").symlink_to(secret)
     assert "link" not in load_skill_descriptions()
     assert "A private word" not in CliRunner().invoke(app, ["skills", "list"]).stdout
-    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
+    session = Session(load_settings(model="demo"), ProcessKernel(), HeadlessFrontend())
     assert "link" not in session.knowledge.skills.descriptions()
     session.close()
 

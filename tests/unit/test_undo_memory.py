@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.kernel.worker.undo.dirty_pages import PAGE, Span, UnreadableMemoryError
 from mahtab_tui.kernel.worker.undo.graph import Graph
 from mahtab_tui.kernel.worker.undo.kinds import Kinds
-from mahtab_tui.kernel.worker.undo.memory import PAGE, Span, UnreadableMemoryError
 from mahtab_tui.kernel.worker.undo.restoring import Copy, Plan, carry_out
 from mahtab_tui.kernel.worker.undo.tables import block_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mahtab_tui.kernel.answers import CallAnswers
 from mahtab_tui.kernel.base import KernelHost
-from mahtab_tui.kernel.told import HostCall, checked
+from mahtab_tui.kernel.protocol import HostCall, checked
 from mahtab_tui.kernel.worker.frames import Frame
 
 END_OF_INPUT = "\x04"

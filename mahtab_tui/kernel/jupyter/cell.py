@@ -10,7 +10,7 @@ from typing import Any
 
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.jupyter.wire import Message
-from mahtab_tui.kernel.told import CellEnd, checked
+from mahtab_tui.kernel.protocol import CellEnd, checked
 from mahtab_tui.kernel.values import Status
 
 PICTURES = ("image/png", "image/jpeg")

@@ -18,8 +18,8 @@ from mahtab_tui.kernel.jupyter import helping
 from mahtab_tui.kernel.jupyter.calls import KernelCalls
 from mahtab_tui.kernel.jupyter.cell import JupyterCell, parent_of
 from mahtab_tui.kernel.jupyter.wire import Channel, Message, NotConnected, Wire
+from mahtab_tui.kernel.protocol import KernelReady, checked
 from mahtab_tui.kernel.requests import ControlRequests
-from mahtab_tui.kernel.told import KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Status
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.system.waiting import result_of

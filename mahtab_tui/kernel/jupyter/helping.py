@@ -11,7 +11,7 @@ from typing import Any
 
 import mahtab_tui.kernel.worker as worker
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.elsewhere.bundle import bundle
+from mahtab_tui.kernel.remote.bundle import bundle
 
 NAME = "_mahtab_tui"
 """Our package there."""

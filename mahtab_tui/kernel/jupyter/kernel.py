@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NoReturn
 
-from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NoHost, OnDisplay, OnOutput, Unkept
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NullHost, NullPersistence, OnDisplay, OnOutput
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.code_help import Completion, Completions, Detail, Explanation
 from mahtab_tui.kernel.jupyter.conversation import Conversation
@@ -23,9 +23,9 @@ from mahtab_tui.kernel.process import (
     PRIVATE_TIMEOUT,
     VARIABLES_TIMEOUT,
 )
+from mahtab_tui.kernel.protocol import checked
 from mahtab_tui.kernel.restoration import UndoStep
-from mahtab_tui.kernel.succession import ATTEMPTS, CLOSED, STARTUP_TOLD
-from mahtab_tui.kernel.told import checked
+from mahtab_tui.kernel.supervisor import ATTEMPTS, CLOSED, STARTUP_TOLD
 from mahtab_tui.kernel.values import RESET, CellResult, Lock, PrivateUse, Status, Variable
 
 LOOK_EVERY = 0.5
@@ -34,7 +34,7 @@ MOST = 200
 """Completions that are shown of a kernel for another language."""
 
 
-class JupyterKernel(Unkept):
+class JupyterKernel(NullPersistence):
     """A `Kernel` over Jupyter's protocol."""
 
     cannot_lock = "it runs in a Jupyter kernel"
@@ -45,7 +45,7 @@ class JupyterKernel(Unkept):
         super().__init__("The variables of a Jupyter kernel are not saved.")
         self._wire = wire
         self._startup = startup if wire.ours else ""
-        self._host: KernelHost = NoHost()
+        self._host: KernelHost = NullHost()
         self._turn = threading.Lock()
         """Held while a cell (that is not nested) runs."""
         self._swap = threading.Lock()

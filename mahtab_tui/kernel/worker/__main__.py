@@ -25,16 +25,16 @@ from .awaiting import EventLoop, NeverAwaited
 from .calls import HostCalls
 from .console import Console
 from .control import Channel, Control, python_version, reply_to, working_directory
+from .environment import ProcessSurroundings
 from .executor import Executor
 from .frames import TOKEN_SIZE, Frame
 from .habits import magics
 from .host import Host
 from .interrupts import Interrupts
 from .stdlib import bind_library, late_import
-from .surroundings import ProcessSurroundings
 
 if TYPE_CHECKING:
-    from .holding.beside import Beside
+    from .holding.holder_client import Beside
 
 _PR_SET_PDEATHSIG = 1
 _NO_UNDO = "Undo is off: the setting undo_steps is 0."
@@ -84,7 +84,7 @@ class Worker:
         self._channel.alone = self._answer_alone
         self._staying: Any = None
         if beside is not None:
-            staying = late_import(f"{__package__}.holding.staying").Staying
+            staying = late_import(f"{__package__}.holding.detach_controller").Staying
             self._staying = staying(
                 beside,
                 self._channel,
@@ -328,7 +328,7 @@ class Worker:
         Host.is_elsewhere = True
 
     def _add_servers(self, frame: Frame) -> None:
-        self._executor.origins = origins = late_import(f"{__package__}.origins").Origins()
+        self._executor.origins = origins = late_import(f"{__package__}.attribution").Origins()
         self._surroundings.keep(toolbox.add_servers(frame["servers"], origins))
 
     def _ended(self) -> None:
@@ -348,7 +348,7 @@ def main(fd: int, holder: str = "") -> None:
     fd = _hide(fd)
     beside: Beside | None = None
     if holder:
-        holding, said = late_import(f"{__package__}.holding.beside"), json.loads(holder)
+        holding, said = late_import(f"{__package__}.holding.holder_client"), json.loads(holder)
         if "control" in said:
             _die_with_parent()
             beside = holding.join_station(holding.StationSettings(**said), _hide)

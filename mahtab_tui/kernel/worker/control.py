@@ -18,7 +18,7 @@ from .interrupts import Interrupts
 from .stdlib import importing_from, late_import
 
 if TYPE_CHECKING:
-    from .holding.beside import Beside
+    from .holding.holder_client import Beside
 
 _HOST_GONE = frozenset({errno.EPIPE, errno.ECONNRESET})
 

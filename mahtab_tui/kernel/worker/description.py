@@ -15,7 +15,7 @@ from typing import Any
 from .completion.explaining import signature_of
 from .inspection.children import base_of, field_names
 from .inspection.texts import base_of as text_base_of
-from .limits import within
+from .limits import run_with_timeout
 from .secret_names import looks_secret
 from .short_values import SAMPLE, SCALARS, SEQUENCES, kinds_of, literal, short_key, short_value, stored_fields
 from .statics import BOUND, MISSING, attributes, class_dict, is_class, is_module, module_of, name_of, own_dict, unwrapped
@@ -57,7 +57,7 @@ def describe(namespace: dict[str, Any], names: Sequence[str], limit: int) -> dic
         if value is MISSING or left <= 0 or (looks_secret(name) and kind_of(value) == "data"):
             continue
         try:
-            found[name] = within(min(SECONDS, left), partial(describe_value, name, value, limit))
+            found[name] = run_with_timeout(min(SECONDS, left), partial(describe_value, name, value, limit))
         except Exception:  # a library's object in a state that nobody foresaw, or too slow
             continue
     return found

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from .limits import TimeLimitError, limited_repr, within
+from .limits import TimeLimitError, limited_repr, run_with_timeout
 from .listing import described
 from .secret_names import UNTOLD, hides, summary_of
 from .short_values import about
@@ -51,9 +51,9 @@ def describe(namespace: dict[str, Any], name: str, *, run_code: bool = True) -> 
         return result
     try:
         if run_code:
-            result["text"], was_cut = within(SECONDS, lambda: limited_repr(value, CHARACTERS))
+            result["text"], was_cut = run_with_timeout(SECONDS, lambda: limited_repr(value, CHARACTERS))
         else:
-            result["text"], was_cut = within(SECONDS, lambda: _text_without_code(name, value))
+            result["text"], was_cut = run_with_timeout(SECONDS, lambda: _text_without_code(name, value))
             if type(value) not in _PLAIN:
                 result["error"] = f"Described without running code of its class; a cell with `{name}` shows more."
     except TimeLimitError:

@@ -15,13 +15,13 @@ from .console import Leave
 from .habits import SIGNS, magics
 from .habits.past import CellHistory
 from .interrupts import Interrupts
-from .readable import cell_ended, form_of
 from .stdlib import late_import
+from .text_forms import cell_ended, form_of
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
-from .variables import NamespaceWatch, merged
+from .variables import NamespaceTracker, merged
 
 if TYPE_CHECKING:
-    from .origins import Origins
+    from .attribution import CellAttribution
     from .undo.steps import UndoHistory
 
 KEEP = 4_000_000
@@ -94,7 +94,7 @@ class Executor:
 
     def __init__(self, namespace: dict[str, Any], surroundings: Surroundings, interrupts: Interrupts, loop: EventLoop) -> None:
         self.namespace = namespace
-        self.watch = NamespaceWatch(namespace)
+        self.watch = NamespaceTracker(namespace)
         self.depth = 0
         """Cells that run now, one inside the other."""
         self.undo: UndoHistory | None = None
@@ -102,7 +102,7 @@ class Executor:
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
-        self.origins: Origins | None = None
+        self.origins: CellAttribution | None = None
         self.never_awaited: NeverAwaited | None = None
         self._past = CellHistory()
         magics.install(loop.run)

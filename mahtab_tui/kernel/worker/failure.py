@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from .completion.resolve import resolve
 from .completion.results import Instance
-from .own import as_own, has_own_indexes
+from .library_types import as_library_type, has_own_indexes
 from .statics import MISSING, descends, is_one_of, name_of, own_dict
 from .stdlib import late_import
 from .summary import one_line, summary, type_name
@@ -96,7 +96,7 @@ class Failure:
     def value_of(self, node: ast.expr) -> Any:
         """Return the value of an expression; `MISSING` if it cannot be known without running code."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is str:
-            table = as_own(self.value_of(node.value))
+            table = as_library_type(self.value_of(node.value))
             if is_one_of(table, "pandas", "DataFrame") and has_own_indexes(table):
                 columns = islice(table.columns, _COMPARED)
                 return next((table.iloc[:, place] for place, name in enumerate(columns) if type(name) is str and name == node.slice.value), MISSING)
@@ -123,7 +123,7 @@ class Failure:
 
     def library_values(self, module: str, *classes: str) -> Iterator[Any]:
         """Yield the objects of a library's classes, those of subclasses converted."""
-        return (value for value in map(as_own, self.objects()) if is_one_of(value, module, *classes))
+        return (value for value in map(as_library_type, self.objects()) if is_one_of(value, module, *classes))
 
     def name_of(self, value: object) -> str:
         """Return the name of a variable that holds an object; empty if there is none."""
@@ -135,7 +135,7 @@ class Failure:
         found = [
             name
             for name, value in self.names.items()
-            if type(name) is str and name[:1] != "_" and any(is_one_of(as_own(value), *kind) for kind in kinds)
+            if type(name) is str and name[:1] != "_" and any(is_one_of(as_library_type(value), *kind) for kind in kinds)
         ]
         first = nearest(like, found)
         names = [*first, *(name for name in reversed(found) if name not in first)][:5]

@@ -7,8 +7,8 @@ import re
 import sys
 from contextlib import suppress
 
-from .readable import readable
 from .stdlib import late_import
+from .text_forms import mark_as_text
 
 _LINE_END = re.compile(r"\r?\n")
 _DECLARED = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
@@ -27,7 +27,7 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
-    return readable("\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1)))
+    return mark_as_text("\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1)))
 
 
 def edit(path: str, old: str, new: str) -> None:

@@ -20,8 +20,8 @@ from . import table_hints
 from .completion.explaining import signature_of
 from .completion.signatures import function_of, parameters
 from .failure import Failure, did_you_mean, listed, nearest
-from .limits import within
-from .own import as_own
+from .library_types import as_library_type
+from .limits import run_with_timeout
 from .statics import MISSING, attributes, in_class, is_module, is_one_of, loaded, own_dict, unwrapped
 from .summary import one_line, type_name
 from .tracebacks import library_of
@@ -98,7 +98,7 @@ _MODULES = frozenset(
 def hint_for(error: BaseException, shown: str) -> str:
     """Return a line that helps to fix an error, empty if there is none. shown: the text of its traceback."""
     try:
-        text = within(SECONDS, lambda: _hint(error, shown))
+        text = run_with_timeout(SECONDS, lambda: _hint(error, shown))
     except BaseException:  # also an interrupt, and whatever a library's object raises: the error itself matters more
         return ""
     return one_line(f"Hint: {text}", LONGEST) if text else ""
@@ -122,7 +122,7 @@ def missing_attribute(failed: Failure) -> str:
     value = _owner(failed, found["type"], node)
     if value is MISSING:
         return ""
-    value = as_own(value)
+    value = as_library_type(value)
     if text := table_hints.table_attribute(failed, value, name):
         return text
     series = loaded("pandas", "Series")

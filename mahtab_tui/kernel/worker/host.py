@@ -5,7 +5,7 @@ import __future__
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from .readable import readable
+from .text_forms import mark_as_text
 from .tracebacks import HERE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def make(described: dict[str, Any]) -> Callable[..., str]:
     given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
 
     def call(arguments: dict[str, Any]) -> str:
-        return readable(str(Host.call(called, {key: _plain(value) for key, value in arguments.items()})))
+        return mark_as_text(str(Host.call(called, {key: _plain(value) for key, value in arguments.items()})))
 
     source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
     # A file name in our folder, so that tracebacks hide it.

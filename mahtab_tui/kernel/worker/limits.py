@@ -20,7 +20,7 @@ class _Stop(BaseException):
     """Raised in a thread that has taken too long."""
 
 
-def within(seconds: float, work: Callable[[], Any]) -> Any:
+def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     """Return the result of `work`, or raise its exception. Raises `TimeLimitError` after the limit; code that does not stop is abandoned."""
     result: Any = None
     failure: BaseException | None = None

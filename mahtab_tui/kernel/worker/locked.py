@@ -38,7 +38,7 @@ from .undo.checkpoint import fork_uninterrupted
 
 if TYPE_CHECKING:
     from .calls import HostCalls
-    from .surroundings import ProcessSurroundings
+    from .environment import ProcessSurroundings
 
 LIMIT = 60.0
 """Seconds that a cell may run."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .own import as_own, has_own_indexes, is_own_type
+from .library_types import as_library_type, has_own_indexes, is_own_type
 from .statics import Classes, descends, is_one_of
 from .undo.reach import names_in
 
@@ -184,7 +184,7 @@ def _texts(values: Any) -> list[str]:
 def _cells(value: Any) -> list[Any]:
     """Return labels and cells of a table, or the items of an array, if it is one of a known library; otherwise nothing."""
     try:
-        value = as_own(value)
+        value = as_library_type(value)
         if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):
             rows = value.iloc[:_ROWS]
             columns = [rows.iloc[:, at] for at in range(min(value.shape[1], _COLUMNS))] if value.ndim == 2 else [rows]

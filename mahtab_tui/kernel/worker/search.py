@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from .host import Host
-from .readable import readable
 from .stdlib import late_import
+from .text_forms import mark_as_text
 
 if TYPE_CHECKING:
     from .answers import Answer
@@ -95,7 +95,7 @@ def rlm(
         about = {"kind": taken.kind, "parts": taken.parts, "about": taken.about, "contexts": taken.contexts, "tools": described}
         asked = {**about, "options": options, "yes": bool(yes), "raw": bool(raw), "tree": tree}
         answer = _answered(str(query), returns, asked, taken, bool(raw))
-    readable(answer, "markdown")
+    mark_as_text(answer, "markdown")
     return answer
 
 

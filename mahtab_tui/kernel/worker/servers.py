@@ -12,9 +12,9 @@ from typing import Any, Callable
 
 from .host import Host
 from .plain_data import plain_data
-from .readable import readable
 from .showing import displays
 from .stdlib import late_import
+from .text_forms import mark_as_text
 from .tracebacks import HERE
 
 _MOST_CHARACTERS = 20_000_000
@@ -161,7 +161,7 @@ class Tools:
         answer = Host.call("mcp_search", {"words": str(words), "most": int(most)})
         if isinstance(answer, dict):
             raise ToolFailed(answer["failed"])
-        return readable(str(answer))
+        return mark_as_text(str(answer))
 
     def __repr__(self) -> str:
         return "<the tools of all MCP servers: tools.search(words) finds some>"
@@ -211,7 +211,7 @@ def _plain(value: Any) -> Any:
 
 def _value(part: dict[str, Any]) -> Any:
     if part["kind"] == "text":
-        return readable(part["text"])
+        return mark_as_text(part["text"])
     if part["kind"] == "json":
         return part["value"]
     try:

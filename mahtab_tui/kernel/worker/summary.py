@@ -10,7 +10,7 @@ import sys
 import types
 from typing import Any, Callable
 
-from .own import as_own, is_own_column, is_own_index
+from .library_types import as_library_type, is_own_column, is_own_index
 from .statics import VARARGS, VARKEYWORDS, Classes, descends, loaded, module_of, mro_of, name_of, own_dict, unwrapped
 
 WIDTH = 60
@@ -246,7 +246,7 @@ def summary(value: object) -> str:
     if kind != "data":
         return ""
     try:
-        found = _library(as_own(value))
+        found = _library(as_library_type(value))
     except Exception:  # a library's object in an inconsistent state
         return ""
     if found is not None:

@@ -12,7 +12,7 @@ from .inspection.tables.arrow import ArrowTable
 from .inspection.tables.from_pandas import column_of, dtype_text, has_foreign_zone
 from .inspection.tables.from_polars import PolarsTable
 from .inspection.tables.objects import ObjectColumn
-from .own import as_own, comes_from, is_own_column, is_own_index, is_own_type
+from .library_types import as_library_type, comes_from, is_own_column, is_own_index, is_own_type
 from .secret_names import UNTOLD, looks_secret
 from .short_values import SCALARS, SEQUENCES, about, literal, short_key, short_value
 from .statics import MISSING, descends, is_class, is_one_of, loaded, name_of, own_dict
@@ -77,7 +77,7 @@ class _Frame(NamedTuple):
 def describe_table(name: str, value: Any) -> list[str] | None:
     """Describe an object of a known library in lines; None for others. Raises what a library raises for an object in an odd state."""
     kind = type_name(value)
-    value = as_own(value)
+    value = as_library_type(value)
     if is_one_of(value, "pandas", "DataFrame") and all(map(is_own_index, value.axes)):
         return _frame_lines(_pandas_frame(name, kind, value))
     if is_one_of(value, "polars", "DataFrame"):

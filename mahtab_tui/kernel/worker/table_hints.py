@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from .failure import Failure, did_you_mean, listed, locals_of_frame, nearest
-from .own import as_own, has_own_indexes, is_index, is_own_type
+from .library_types import as_library_type, has_own_indexes, is_index, is_own_type
 from .secret_names import looks_secret
 from .statics import attributes, is_one_of
 from .summary import one_line, type_name
@@ -49,7 +49,7 @@ def missing_label(failed: Failure) -> str:
         return _no_column(names, columns, "the file")
     index: Any = None
     for found in failed.objects():
-        value = as_own(found)
+        value = as_library_type(found)
         if not failed.inside:  # raised by the user's line itself
             if type(value) is dict and (absent := [name for name in names if name not in _labels(value)]):
                 return _no_key(absent, _labels(value), failed.name_of(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .readable import readable
+from .text_forms import mark_as_text
 
 LINE_WIDTH = 500
 """Characters of a matching line that `grep` shows."""
@@ -23,7 +23,7 @@ def peek(text: str, n: int = 2000, start: int = 0) -> str:
     text = str(text)
     begin = max(0, len(text) + start) if start < 0 else min(start, len(text))
     end = min(len(text), begin + max(0, n))
-    return readable(f"[characters {begin:,} to {end:,} of {len(text):,}]\n{text[begin:end]}")
+    return mark_as_text(f"[characters {begin:,} to {end:,} of {len(text):,}]\n{text[begin:end]}")
 
 
 def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> str:
@@ -54,7 +54,7 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
         last = max(last, until - 1)
     if len(hits) > len(shown):
         result.append(f"… {len(hits) - len(shown):,} more matching lines; narrow the pattern or raise max_matches")
-    return readable("\n".join(result) if result else f"no line matches {pattern!r}")
+    return mark_as_text("\n".join(result) if result else f"no line matches {pattern!r}")
 
 
 def _cut(line: str) -> str:

@@ -11,9 +11,9 @@ from . import shell
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
 from .host import Host, make
-from .readable import readable
 from .search import arlm, rlm
 from .stdlib import late_import
+from .text_forms import mark_as_text
 from .text_tools import grep, partition, peek
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def ask(prompt: str) -> str:
     Raises RuntimeError if the model cannot be reached.
     Example: answer = ask("which rows of df look wrong?").
     """
-    return readable(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
+    return mark_as_text(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
 
 
 def display(*values: object) -> None:
@@ -64,7 +64,7 @@ def usage() -> str:
 
     Example: usage().
     """
-    return readable(str(Host.call("usage", {})))
+    return mark_as_text(str(Host.call("usage", {})))
 
 
 def open_in_editor(path: str) -> None:

@@ -14,8 +14,8 @@ from .summary import size_of, summary
 from .undo.reach import can_change_objects, names_in
 
 if TYPE_CHECKING:
-    from .undo.before import Before
     from .undo.kinds import CurrentKinds
+    from .undo.mutations import MutationDetector
     from .undo.steps import UndoHistory
 
     Seen = tuple[int, type, int | None, str]
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
 
 
-class NamespaceWatch:
+class NamespaceTracker:
     """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes runs."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._seen = self._look()
-        self._before: Before | None = None
+        self._before: MutationDetector | None = None
         self._kinds: CurrentKinds | None = None
 
     def listing(self) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ class NamespaceWatch:
             return
         if self._kinds is None:
             self._kinds = late_import(f"{__package__}.undo.kinds").CurrentKinds(self._namespace)
-        before = late_import(f"{__package__}.undo.before").Before(self._namespace, self._kinds.get(), names_in(codes, self._namespace))
+        before = late_import(f"{__package__}.undo.mutations").MutationDetector(self._namespace, self._kinds.get(), names_in(codes, self._namespace))
         before.begin(None if steps is None else steps.expect(before.mentioned))
         self._before = before
 

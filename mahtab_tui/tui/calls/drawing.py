@@ -11,10 +11,9 @@ from rich.style import Style
 from mahtab_tui.search.coverage import How
 from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.calls.field import Field
-from mahtab_tui.tui.calls.marks import CELLS, COVER, GLYPHS, Role, glyph, legend
-from mahtab_tui.tui.calls.outline import CallLine, Kind
-from mahtab_tui.tui.calls.phrases import (
+from mahtab_tui.tui.calls.fan_out_grid import FanOutGrid
+from mahtab_tui.tui.calls.glyphs import CELLS, COVER, GLYPHS, Role, glyph, legend
+from mahtab_tui.tui.calls.labels import (
     budget,
     count_of,
     detail,
@@ -28,6 +27,7 @@ from mahtab_tui.tui.calls.phrases import (
     tally,
     totals,
 )
+from mahtab_tui.tui.calls.outline import CallLine, Kind
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Span, fitted
 
@@ -169,7 +169,7 @@ class Drawing:
     def _field(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         assert line.batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline)]
-        for state, same in groupby(Field(line.batch, self.field_width(line)).row(line.row)):
+        for state, same in groupby(FanOutGrid(line.batch, self.field_width(line)).row(line.row)):
             mark, role = CELLS[state]
             spans.append((mark * len(list(same)), self.style(role)))
         return spans

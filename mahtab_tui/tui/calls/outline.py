@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.calls.field import Field
+from mahtab_tui.tui.calls.fan_out_grid import FanOutGrid
 
 GROUP = 12
 """A fan-out with more parts is one line and a field of cells; otherwise each part has a line."""
@@ -142,7 +142,7 @@ class Outline:
             for part in parts:
                 yield from self._node(tree, part, below, width, last=part is parts[-1])
         elif batch.slots:
-            for row in range(Field(batch, width - len(below) - 2).rows):
+            for row in range(FanOutGrid(batch, width - len(below) - 2).rows):
                 yield CallLine("field", tree, node, below + "  ", batch, row)
 
 

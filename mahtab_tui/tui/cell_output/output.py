@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
 
-from mahtab_tui.bus.overwrite import HEIGHT, PrintedLine, Screen, collapse, leaves_line, split_unfinished
 from mahtab_tui.bus.screen_line import change
 from mahtab_tui.bus.sgr import NO_STYLE, after
+from mahtab_tui.bus.terminal_screen import HEIGHT, PrintedLine, Screen, collapse, leaves_line, split_unfinished
 
 HEAD, TAIL = 200, 800
 """Lines kept of the start and of the end."""

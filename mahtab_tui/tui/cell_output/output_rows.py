@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, LOCATION, DisplayLine, OutputBuffer, OutputLine
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, word_cuts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.tui.commands.command import command, slash_command
-from mahtab_tui.tui.commands.workspace import Workspace
+from mahtab_tui.tui.commands.context import CommandContext
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @command("stop", "escape", "Stop", "Stop the model or the running cell; press it again to kill the kernel", "Session", footer=True, priority=False)
-def stop(work: Workspace) -> None:
+def stop(work: CommandContext) -> None:
     work.stopping.stop()
 
 
@@ -28,7 +28,7 @@ def stop(work: Workspace) -> None:
     "Session",
     over_questions=True,
 )
-def interrupt_or_copy(work: Workspace) -> None:
+def interrupt_or_copy(work: CommandContext) -> None:
     if work.session.cell_runs or work.session.turn_runs:
         work.stopping.stop()
     elif not work.copy_selection() and not work.panes.covered:
@@ -44,7 +44,7 @@ def interrupt_or_copy(work: Workspace) -> None:
     footer=True,
     slash="approval",
 )
-def cycle_approval(work: Workspace) -> None:
+def cycle_approval(work: CommandContext) -> None:
     modes = get_args(ApprovalMode)
     work.session.set_approval(modes[(modes.index(work.session.approval) + 1) % len(modes)])
 
@@ -58,7 +58,7 @@ def cycle_approval(work: Workspace) -> None:
     argument="RUN",
     keys="alt+l",
 )
-def plan(work: Workspace, argument: str) -> None:
+def plan(work: CommandContext, argument: str) -> None:
     profile = work.session.profile
     match argument.strip():
         case "":
@@ -75,7 +75,7 @@ def plan(work: Workspace, argument: str) -> None:
 @slash_command(
     "undo", "Undo cells", "Undo what the last cell or answer did to variables, or everything from a cell on", "Session", slash="undo", argument="CELL"
 )
-def undo(work: Workspace, cell: str) -> None:
+def undo(work: CommandContext, cell: str) -> None:
     number = cell_number(cell)
     if number is None:
         work.refuse("Name a cell by its number, as in /undo 12", f"/undo {cell}")
@@ -104,29 +104,29 @@ def ask_to_undo(app: App[int], session: Session, cell: int | None) -> None:
 
 
 @command("redo", "", "Redo cells", "Reverse the last undo, if no other cell has run since", "Session", slash="redo")
-def redo(work: Workspace) -> None:
+def redo(work: CommandContext) -> None:
     work.session.kernel_control.redo()
 
 
 @command("reset", "f9", "Reset kernel", "Start a new kernel with an empty namespace; the transcript stays", "Session", slash="reset")
-def reset(work: Workspace) -> None:
+def reset(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.confirm import confirm
 
     confirm(work.app, "Start over with an empty namespace? The transcript stays.", work.session.kernel_control.reset, yes="Reset", no="Keep")
 
 
 @command("kill-kernel", "", "Kill kernel", "Kill an unresponsive kernel, and start a new one", "Session", slash="kill")
-def kill_kernel(work: Workspace) -> None:
+def kill_kernel(work: CommandContext) -> None:
     work.stopping.ask_to_kill()
 
 
 @slash_command("model", "Model", "Choose the model that answers; the conversation stays", "Session", slash="model", argument="NAME")
-def choose_model(work: Workspace, name: str) -> None:
+def choose_model(work: CommandContext, name: str) -> None:
     work.settings.choose_model(name)
 
 
 @slash_command("python", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH")
-def choose_python(work: Workspace, path: str) -> None:
+def choose_python(work: CommandContext, path: str) -> None:
     work.with_value(path, "Interpreter or virtual environment", work.session.kernel_control.activate, work.session.kernel.info().executable)
 
 
@@ -138,27 +138,27 @@ def choose_python(work: Workspace, path: str) -> None:
     slash="kernel",
     argument="ADDRESS",
 )
-def choose_kernel(work: Workspace, address: str) -> None:
+def choose_kernel(work: CommandContext, address: str) -> None:
     from mahtab_tui.tui.screens.kernels import choose_kernel
 
     choose_kernel(work, address)
 
 
 @slash_command("directory", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH")
-def change_directory(work: Workspace, path: str) -> None:
+def change_directory(work: CommandContext, path: str) -> None:
     work.with_value(path, "Working directory", work.session.kernel_control.change_directory, work.session.kernel.info().cwd)
 
 
 @command("agents", "", "Agents", "List the agents in the session", "Session", slash="agents")
-def agents(work: Workspace) -> None:
+def agents(work: CommandContext) -> None:
     work.session.notice(work.session.joined_agents.sentence())
 
 
 @slash_command("pause", "Pause agent", "Pause an agent, or let it continue", "Session", slash="pause", argument="NAME")
-def pause_agent(work: Workspace, name: str) -> None:
+def pause_agent(work: CommandContext, name: str) -> None:
     work.session.notice(work.session.joined_agents.pause(name))
 
 
 @slash_command("disconnect", "Disconnect agent", "Disconnect an agent from the session", "Session", slash="disconnect", argument="NAME")
-def disconnect_agent(work: Workspace, name: str) -> None:
+def disconnect_agent(work: CommandContext, name: str) -> None:
     work.session.notice(work.session.joined_agents.disconnect(name))

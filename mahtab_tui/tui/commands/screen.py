@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mahtab_tui.tui.commands.command import command, slash_command
-from mahtab_tui.tui.commands.workspace import Workspace
+from mahtab_tui.tui.commands.context import CommandContext
 
 
 @command("settings", "f12", "Settings", "See all settings, where each comes from, and change them", "Screen", slash="settings")
-def settings(work: Workspace) -> None:
+def settings(work: CommandContext) -> None:
     work.settings.show()
 
 
 @slash_command("theme", "Theme", "Choose a theme; the choice is saved", "Screen", slash="theme", argument="NAME")
-def choose_theme(work: Workspace, name: str) -> None:
+def choose_theme(work: CommandContext, name: str) -> None:
     if name in work.app.available_themes:
         work.app.theme = name
     else:
@@ -20,23 +20,23 @@ def choose_theme(work: Workspace, name: str) -> None:
 
 
 @command("dark-light", "f10", "Dark / light", "Switch between the dark and the light theme", "Screen", over_questions=True)
-def dark_light(work: Workspace) -> None:
+def dark_light(work: CommandContext) -> None:
     work.app.action_dark_light()
 
 
 @command("copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen", priority=False, over_questions=True)
-def copy(work: Workspace) -> None:
+def copy(work: CommandContext) -> None:
     if not work.copy_selection():
         work.tell("Nothing is selected.")
 
 
 @command("palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", footer=True)
-def palette(work: Workspace) -> None:
+def palette(work: CommandContext) -> None:
     work.app.action_command_palette()
 
 
 @slash_command("help", "Help", "Show every key and the manual", "Screen", slash="help", argument="TOPIC", keys="f1", footer=True)
-def help(work: Workspace, topic: str) -> None:
+def help(work: CommandContext, topic: str) -> None:
     from mahtab_tui.manual.pages import NoTopic, page
     from mahtab_tui.tui.screens.help import KEYS, HelpScreen, help_rows
 
@@ -47,5 +47,5 @@ def help(work: Workspace, topic: str) -> None:
 
 
 @command("quit", "ctrl+q", "Leave", "Leave; press it again if something would be lost", "Screen", slash="quit", over_questions=True)
-def leave(work: Workspace) -> None:
+def leave(work: CommandContext) -> None:
     work.leaving.leave()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.tui.commands.command import command, slash_command
+from mahtab_tui.tui.commands.context import CommandContext
 from mahtab_tui.tui.commands.kernel import cell_number
-from mahtab_tui.tui.commands.workspace import Workspace
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -25,7 +25,7 @@ NO_NOTEBOOK = "This session has no notebook: mahtab-tui FILE.ipynb opens one, an
 
 
 @command("skills", "", "Skills", "Find, read, load, edit and create skills", "Session", slash="skills")
-def skills(work: Workspace) -> None:
+def skills(work: CommandContext) -> None:
     from mahtab_tui.settings.sources import SettingsError
     from mahtab_tui.tui.external_editor import open_in_editor
     from mahtab_tui.tui.screens.skills.screen import SkillsScreen
@@ -40,7 +40,7 @@ def skills(work: Workspace) -> None:
 
 
 @slash_command("unload-skill", "Unload skill", "Stop giving a loaded skill to the model", "Session", slash="unload", argument="NAME")
-def unload_skill(work: Workspace, name: str) -> None:
+def unload_skill(work: CommandContext, name: str) -> None:
     from mahtab_tui.knowledge.library import NoSkill
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.listing import ChooseOne
@@ -63,14 +63,14 @@ def unload_skill(work: Workspace, name: str) -> None:
     "Session",
     slash="instructions",
 )
-def instructions(work: Workspace) -> None:
+def instructions(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.instructions import InstructionsScreen
 
     work.app.push_screen(InstructionsScreen(work.session.knowledge.read_instructions))
 
 
 @command("mcp", "", "MCP servers", "List MCP servers with their state, tools and messages, and start one again", "Session", slash="mcp")
-def mcp(work: Workspace) -> None:
+def mcp(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.output import PagerScreen
     from mahtab_tui.tui.screens.servers import ServersScreen
 
@@ -83,14 +83,14 @@ def mcp(work: Workspace) -> None:
 
 
 @command("usage", "", "Usage", "Show what the session, each question and each search have used and cost", "Session", slash="usage")
-def usage(work: Workspace) -> None:
+def usage(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.usage import UsageScreen
 
     work.app.push_screen(UsageScreen(work.session.spending.table))
 
 
 @command("context", "", "Context", "Show what fills the model's window, and what shortens it", "Session", slash="context")
-def context(work: Workspace) -> None:
+def context(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.context import ContextScreen
 
     work.app.push_screen(ContextScreen(work.session.context_use))
@@ -104,7 +104,7 @@ def context(work: Workspace) -> None:
     slash="compact",
     argument="WHAT TO KEEP",
 )
-def compact(work: Workspace, keep: str) -> None:
+def compact(work: CommandContext, keep: str) -> None:
     work.session.compact(keep)
 
 
@@ -116,7 +116,7 @@ def compact(work: Workspace, keep: str) -> None:
     slash="export",
     argument="[FILE] [shown] [whole]",
 )
-def export(work: Workspace, typed: str) -> None:
+def export(work: CommandContext, typed: str) -> None:
     from mahtab_tui.session import exports
     from mahtab_tui.tui.screens.confirm import confirm
 
@@ -136,7 +136,7 @@ def export(work: Workspace, typed: str) -> None:
 @command(
     "sessions", "", "Sessions", "Search the conversations and cells of all sessions; read, resume, rename or delete one", "Session", slash="sessions"
 )
-def sessions(work: Workspace) -> None:
+def sessions(work: CommandContext) -> None:
     from mahtab_tui.tui.screens.dialog import ask
     from mahtab_tui.tui.screens.sessions.screen import sessions_screen
 
@@ -144,7 +144,7 @@ def sessions(work: Workspace) -> None:
 
 
 @slash_command("rename", "Rename session", "Change the title of this session in lists of sessions", "Session", slash="rename", argument="TITLE")
-def rename(work: Workspace, title: str) -> None:
+def rename(work: CommandContext, title: str) -> None:
     from mahtab_tui.session.titles import rename_session
 
     work.with_value(title, "Title of this session", partial(rename_session, work.session), "")
@@ -158,7 +158,7 @@ def rename(work: Workspace, title: str) -> None:
     slash="run",
     argument="[CELL | to CELL]",
 )
-def run(work: Workspace, typed: str) -> None:
+def run(work: CommandContext, typed: str) -> None:
     to, number = typed.startswith("to "), cell_number(typed.removeprefix("to "))
     if number is None or (to and not number):
         work.refuse("Name a cell of the notebook by its number, as in /run 3 or /run to 3", f"/run {typed}")
@@ -182,7 +182,7 @@ def run_notebook(app: App[int], session: Session, start: Callable[[Notebook], No
 
 
 @slash_command("save", "Save notebook", "Write the notebook back to its file, or a copy to another one", "Session", slash="save", argument="[FILE]")
-def save(work: Workspace, typed: str) -> None:
+def save(work: CommandContext, typed: str) -> None:
     if work.session.notebook is None:
         work.tell(NO_NOTEBOOK, "warning")
     else:
@@ -209,5 +209,5 @@ def _save_notebook(session: Session, notebook: Notebook, typed: str) -> None:
 
 
 @command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
-def clear(work: Workspace) -> None:
+def clear(work: CommandContext) -> None:
     work.panes.transcript.clear()

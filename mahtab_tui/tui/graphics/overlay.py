@@ -20,7 +20,7 @@ from mahtab_tui.tui.graphics.pictures import PicturePart
 if TYPE_CHECKING:
     from mahtab_tui.tui.graphics.answers import Protocol
     from mahtab_tui.tui.terminal_app import TerminalApp
-    from mahtab_tui.tui.typed_ahead import TypedAheadDriver
+    from mahtab_tui.tui.terminal_driver import TerminalDriver
 
 REST = 0.12
 """Seconds without a change before pictures are drawn."""
@@ -96,7 +96,7 @@ class Overlay:
                 self._ready[self._key(part)] = ready
                 self._drawn[part] = self._place(terminal, self._graphics, part, ready)
 
-    def _check_graphics(self, terminal: TypedAheadDriver) -> None:
+    def _check_graphics(self, terminal: TerminalDriver) -> None:
         """Drop everything drawn and encoded if the terminal's properties have changed."""
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
         graphics = None
@@ -141,11 +141,11 @@ class Overlay:
                 self._forget(terminal, old)
         self._draw()
 
-    def _forget(self, terminal: TypedAheadDriver, key: Hashable) -> None:
+    def _forget(self, terminal: TerminalDriver, key: Hashable) -> None:
         if number := self._ready.pop(key).number:
             terminal.send(kitty_forgotten(number))
 
-    def _place(self, terminal: TypedAheadDriver, graphics: _Graphics, part: PicturePart, ready: _EncodedPicture) -> str:
+    def _place(self, terminal: TerminalDriver, graphics: _Graphics, part: PicturePart, ready: _EncodedPicture) -> str:
         """Draw a part; returns the sequence that removes it."""
         pieces: Iterable[GraphicsPiece] = ready.pieces
         removal = ""

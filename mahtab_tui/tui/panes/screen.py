@@ -19,15 +19,15 @@ from mahtab_tui.bus import tags
 from mahtab_tui.session import Session
 from mahtab_tui.store.history import History
 from mahtab_tui.system.exporting import sent_to_langsmith
-from mahtab_tui.tui.choices import Choices
-from mahtab_tui.tui.drain import Fold
 from mahtab_tui.tui.layout import LOW, NAMESPACE, NARROW, SHORT, TINY, PaneLayout
 from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.greeting import Greeting, GreetingLines
+from mahtab_tui.tui.record_pump import Fold
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.layout_events import LayoutEvents
+from mahtab_tui.tui.ui_state import UiState
 from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.key_line import KeyLine
@@ -64,7 +64,7 @@ class Panes(Screen[None]):
     # Not the first pane, even for a moment: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
-    def __init__(self, session: Session, port: PanePort, history: History, choices: Choices, slash: SlashCompletions) -> None:
+    def __init__(self, session: Session, port: PanePort, history: History, choices: UiState, slash: SlashCompletions) -> None:
         super().__init__(id="_default")
         self._compositor = LayoutEvents()
         self._session = session

@@ -9,8 +9,8 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 
+from mahtab_tui.bus.escaping import escape_for_model
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.bus.told import told
 from mahtab_tui.knowledge.instructions import Found
 from mahtab_tui.settings.sources import SettingsError
 from mahtab_tui.settings.writing import allow
@@ -44,7 +44,7 @@ class InstructionsScreen(TextDialog):
             for part in each.parts:
                 state = ("sent to the model", "$good") if each.trusted else ("held back: not trusted", "$bad")
                 lines.append(Content.assemble((one_line(part.name), "bold"), " · ", state))
-                lines.append(Content.styled(told(model.get(part.name, part.text)).rstrip("\n") + "\n", "$muted"))
+                lines.append(Content.styled(escape_for_model(model.get(part.name, part.text)).rstrip("\n") + "\n", "$muted"))
         lines += [Content.styled(one_line(problem), "$bad") for problem in self._found.problems]
         self.text.update(Content("\n").join(lines or [Content.styled(_NONE, "$muted")]))
 

@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.commands.workspace import Workspace
+    from mahtab_tui.tui.commands.context import CommandContext
 
 _NAME = 34
 """Columns of a kernel's name."""
@@ -77,9 +77,9 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
             self.dismiss(row)
 
 
-def choose_kernel(work: Workspace, address: str) -> None:
+def choose_kernel(work: CommandContext, address: str) -> None:
     """Go on with the kernel at an address; without one, let the user choose."""
-    from mahtab_tui.session.beginning import check_address
+    from mahtab_tui.session.kernel_factory import check_address
 
     def chosen(choice: KernelChoice) -> None:
         if choice.kind == "python":
@@ -110,8 +110,8 @@ def _present(info: KernelInfo) -> KernelChoice:
 
 
 def _others(info: KernelInfo, recent: tuple[str, ...]) -> list[KernelChoice]:
-    from mahtab_tui.kernel.held.waiting import waiting_kernels
-    from mahtab_tui.session.waiting import waiting_elsewhere
+    from mahtab_tui.kernel.detached.waiting import waiting_kernels
+    from mahtab_tui.session.detached_kernels import waiting_elsewhere
 
     found = [KernelChoice("here", "here", "this machine")]
     if not info.place:

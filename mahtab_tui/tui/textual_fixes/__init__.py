@@ -18,6 +18,6 @@ layout_events       does not tell a widget that it was laid out if a region was 
 
 Four workarounds are methods of the classes that need them: `CodeArea` (frees a document's tree, respects a maximum height in vh, scrolls to the
 cursor, keeps the cursor on a line after an undo), `Dialog.dismiss` (a second dismissal, issue 4884), `TerminalApp` (presses on a removed widget,
-messages after the last screen, values of variables in the traceback of a crash) and `TypedAheadDriver` (keys typed before the first picture, the
+messages after the last screen, values of variables in the traceback of a crash) and `TerminalDriver` (keys typed before the first picture, the
 terminal's answers among the keys, suspending).
 """

@@ -22,9 +22,9 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.theme import GUESTS
-from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import DEAF, Chip
 from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.widgets.prompt_row import PromptRow
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
 Action = Literal["run", "skip", "all", "stop"]
@@ -78,7 +78,7 @@ class RulesToWrite(Static, can_focus=True):
             self.post_message(self.Confirmed(self.rules))
 
 
-class ApprovalRow(AskingRow[Approval]):
+class ApprovalRow(PromptRow[Approval]):
     """Shown while code waits for approval."""
 
     asks = Approval

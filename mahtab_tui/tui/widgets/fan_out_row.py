@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
-from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import Chip
+from mahtab_tui.tui.widgets.prompt_row import PromptRow
 
 
 def estimate(asked: SearchFanOut) -> str:
@@ -25,7 +25,7 @@ def estimate(asked: SearchFanOut) -> str:
     return ", ".join(words)
 
 
-class FanOutRow(AskingRow[SearchFanOut]):
+class FanOutRow(PromptRow[SearchFanOut]):
     """Shown while a search waits for permission to make many calls."""
 
     @dataclass

@@ -17,9 +17,9 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.records import Review
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.rows.changes import change_lines
-from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import Chip
 from mahtab_tui.tui.widgets.line_input import LineInput
+from mahtab_tui.tui.widgets.prompt_row import PromptRow
 from mahtab_tui.tui.widgets.waiting_code import OTHERS
 
 Action = Literal["keep", "undo", "all", "stop"]
@@ -35,7 +35,7 @@ class _Changes(VerticalScroll, can_focus=False):
         return min(super().get_content_height(container, viewport, width), most)
 
 
-class ReviewRow(AskingRow[Review]):
+class ReviewRow(PromptRow[Review]):
     """Shown while changes wait to be kept or undone."""
 
     @dataclass

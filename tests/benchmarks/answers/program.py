@@ -14,8 +14,8 @@ from pathlib import Path
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.session import Session
-from mahtab_tui.session.beginning import process_kernel
-from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.kernel_factory import process_kernel
 from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.answers.outcome import Outcome
@@ -99,7 +99,7 @@ class MahtabTui:
 
     @contextlib.contextmanager
     def open(self, files: Sequence[Path]) -> Iterator[SessionTalk]:
-        session = Session(self._settings, process_kernel(self._settings), NoFace())
+        session = Session(self._settings, process_kernel(self._settings), HeadlessFrontend())
         collector = _Collector()
         session.log.addHandler(collector)
         try:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.widgets import asking_row
+from mahtab_tui.tui.widgets import prompt_row
 from tests.tui.editor_app import SIZE, EditorApp
 
 
 @pytest.fixture
 async def pilot(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
-    monkeypatch.setattr(asking_row, "ALONE", 0.001)
+    monkeypatch.setattr(prompt_row, "ALONE", 0.001)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot

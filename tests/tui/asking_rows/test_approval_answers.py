@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.widgets import asking_row
+from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.input_row import InputRow
 from tests.tui.asking_rows.approval import CODE, about, ask, decided, row_of
@@ -30,7 +30,7 @@ async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
 async def test_letters_that_follow_one_another_are_typed_for_the_editor_and_answer_nothing(
     pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking_row, "ALONE", 60)
+    monkeypatch.setattr(prompt_row, "ALONE", 60)
     await ask(pilot)
     await pilot.press("y", "space", "equals_sign", "3")
     await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
@@ -39,7 +39,7 @@ async def test_letters_that_follow_one_another_are_typed_for_the_editor_and_answ
 
 
 async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_back(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_row, "ALONE", 60)
+    monkeypatch.setattr(prompt_row, "ALONE", 60)
     await ask(pilot)
     await pilot.press("y", "escape")
     assert app_of(pilot).said == []
@@ -50,7 +50,7 @@ async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_b
 
 
 async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_row, "ALONE", 60)
+    monkeypatch.setattr(prompt_row, "ALONE", 60)
     await ask(pilot)
     row_of(pilot).focus()
     await pilot.press("y")

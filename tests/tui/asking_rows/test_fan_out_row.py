@@ -13,7 +13,7 @@ from textual.widgets import Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.widgets import asking_row
+from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
 from tests.records import made
@@ -29,7 +29,7 @@ def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) ->
 
 @pytest.fixture
 def app(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> MahtabApp:
-    monkeypatch.setattr(asking_row, "ALONE", 0.001)
+    monkeypatch.setattr(prompt_row, "ALONE", 0.001)
     app = make_app()
     monkeypatch.setattr(app.session.searches, "answer", RecordingControl().answer)
     return app

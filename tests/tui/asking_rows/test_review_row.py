@@ -18,7 +18,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.pane import TranscriptPane
 from mahtab_tui.tui.rows.changes import NAMES
-from mahtab_tui.tui.widgets import asking_row
+from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.review_row import ReviewRow
 from tests.records import made
@@ -105,7 +105,7 @@ async def test_no_stray_key_or_click_keeps_or_undoes(pilot: Pilot[None]) -> None
 
 
 async def test_words_that_are_typed_are_for_the_editor(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_row, "ALONE", 60.0)
+    monkeypatch.setattr(prompt_row, "ALONE", 60.0)
     await ask(pilot)
     await write(pilot, "yes = 1")
     assert (app_of(pilot).said, app_of(pilot).editor.text) == ([], "yes = 1")
@@ -207,7 +207,7 @@ async def test_many_changes_leave_room_for_the_transcript(make_app: Callable[...
 
 
 async def test_the_screen_passes_the_answer_on_and_the_cell_says_that_it_waits(reviewing: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking_row, "ALONE", 0.001)
+    monkeypatch.setattr(prompt_row, "ALONE", 0.001)
     async with reviewing.run_test(size=(120, 35)) as pilot:
         await drawn(pilot)
         session = reviewing.session

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from ..own import comes_from
+from ..library_types import comes_from
 from ..statics import (
     MISSING,
     Classes,

@@ -9,7 +9,7 @@ import types
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..own import comes_from
+from ..library_types import comes_from
 from ..servers import NotGiven
 from ..statics import BOUND, MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, module_of, name_of, own_dict, unwrapped
 from ..stdlib import late_import

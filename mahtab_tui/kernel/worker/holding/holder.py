@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ..frames import Frame, FrameReader, encode
-from .beside import ATTACH, END, HolderSettings
+from .event_backlog import State
+from .holder_client import ATTACH, END, HolderSettings
 from .spool import Spool
-from .story import State
 
 TAKEN = b"t"
 """What a host is told from which the kernel is taken."""

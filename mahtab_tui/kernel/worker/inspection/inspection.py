@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..completion.explaining import source
-from ..limits import TimeLimitError, limited_repr, within
-from ..own import as_own
+from ..library_types import as_library_type
+from ..limits import TimeLimitError, limited_repr, run_with_timeout
 from ..statics import module_of
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
@@ -188,7 +188,7 @@ class Inspection:
 
 def opened(value: Any, expression: str) -> dict[str, Any]:
     """Describe an object and its views."""
-    own = as_own(value)
+    own = as_library_type(value)
     table = table_of(own)
     return {
         "type": type_name(value),
@@ -218,7 +218,7 @@ def _page(asked: dict[str, Any]) -> tuple[int, int]:
 def _own(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
     """Run an object's code within a time limit. Raises `LookError`."""
     try:
-        return within(seconds, work)
+        return run_with_timeout(seconds, work)
     except TimeLimitError:
         raise LookError(f"{what} did not end within {seconds:g} s.") from None
     except LookError:

@@ -18,7 +18,7 @@ import keyword
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..own import as_own
+from ..library_types import as_library_type
 from ..showing.displays import shown_table
 from ..statics import MISSING, Classes
 from .arrays import sliced
@@ -58,7 +58,7 @@ class ResolvedPath(NamedTuple):
     @property
     def seen(self) -> Any:
         """The goal as an object of its library's own class."""
-        return as_own(self.objects[-1])
+        return as_library_type(self.objects[-1])
 
 
 def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue]) -> ResolvedPath:
@@ -94,11 +94,11 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
                 raise LookError(f"The attribute {rest[0]} no longer exists.")
             expression = f"{expression}.{rest[0]}" if expression and _is_name(rest[0]) else ""
         elif kind == "slice":
-            found = sliced(as_own(value), rest[0])
+            found = sliced(as_library_type(value), rest[0])
             written = ", ".join(":" if place is None else str(place) for place in rest[0])
             expression = f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
         else:
-            table = table_of(as_own(value))
+            table = table_of(as_library_type(value))
             column = rest[-1]
             if table is None or not 0 <= column < table.columns or (kind == "cell" and not 0 <= rest[0] < table.rows):
                 raise LookError("This part of the table no longer exists.")

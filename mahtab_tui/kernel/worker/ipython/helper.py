@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import Any
 
 from .. import toolbox
+from ..attribution import CellAttribution
 from ..control import Control, python_version, working_directory
 from ..frames import Frame
 from ..host import Host
-from ..origins import Origins
-from ..readable import cell_ended, form_of
 from ..stdlib import late_import
-from ..variables import NamespaceWatch, merged
+from ..text_forms import cell_ended, form_of
+from ..variables import NamespaceTracker, merged
 from .calling import HostCalls
 
 TARGET = "mahtab-tui"
@@ -30,7 +30,7 @@ _NUMBERED = re.compile(r"_(?:i{0,3}|i?\d+|__?|[iod]h)")
 _MISSING = object()
 
 
-class Watch(NamespaceWatch):
+class Watch(NamespaceTracker):
     """The user's names, without those that are IPython's own."""
 
     def __init__(self, shell: Any) -> None:
@@ -86,7 +86,7 @@ class Helper:
                 "variables": lambda frame: self._watch.listing(),
                 "ended": lambda frame: self.ended(),
                 "functions": lambda frame: self._add(toolbox.add(frame["functions"])),
-                "servers": lambda frame: self._add(toolbox.add_servers(frame["servers"], Origins())),
+                "servers": lambda frame: self._add(toolbox.add_servers(frame["servers"], CellAttribution())),
                 "leave": self._leave,
             },
             {},

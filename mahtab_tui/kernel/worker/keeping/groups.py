@@ -6,7 +6,7 @@ import time
 import types
 from typing import Any, NamedTuple
 
-from ..own import is_table
+from ..library_types import is_table
 from ..statics import address_of, descends, is_class, loaded
 from ..undo.graph import Graph, Node, ancestors
 from ..undo.kinds import Kinds

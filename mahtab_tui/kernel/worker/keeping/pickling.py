@@ -11,8 +11,8 @@ from typing import Any, Callable, NamedTuple
 
 from ..statics import MISSING, address_of, loaded, module_of, own_dict
 from ..stdlib import late_import, load_package
-from ..undo.guarded import guarded
-from ..undo.isolated import NotWrittenError
+from ..undo.in_fork import NotWrittenError
+from ..undo.opaque import opaque_kind
 from ..undo.part import ATOMS
 from ..undo.reducing import reduced
 from .pulse import Pulse
@@ -149,7 +149,7 @@ def _is_of_a_cell(name: str) -> bool:
 
 
 def _refuse(cls: type) -> None:
-    kind = guarded(cls)
+    kind = opaque_kind(cls)
     if kind is not None and cls is not _CACHED:
         raise NotWrittenError(f"{kind.what} cannot be saved")
 

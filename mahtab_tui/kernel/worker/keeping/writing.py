@@ -11,7 +11,7 @@ from typing import Any
 from ..control import python_version
 from ..listing import HIDDEN, described
 from ..secret_names import hides
-from ..undo.isolated import NotWrittenError, attempts
+from ..undo.in_fork import NotWrittenError, run_in_fork
 from .folder import LONGEST, FolderError, KeptFolder, digest_of
 from .groups import Group, groups_of
 from .hidden_texts import REASON, HiddenTexts
@@ -58,7 +58,7 @@ class Writer:
         groups = groups_of(variables, self._namespace)
         room = self._most - sum(file["size"] for file in carried)
         done: list[tuple[Group, dict[str, Any], bytes]] = []
-        results = attempts(groups, attempt.write, _EACH, _TOGETHER, attempt.pulse.count)
+        results = run_in_fork(groups, attempt.write, _EACH, _TOGETHER, attempt.pulse.count)
         for group, result in zip(groups, results):
             if isinstance(result, str):
                 missing.update(dict.fromkeys(group.names, result if len(result) <= LONGEST else f"{result[:LONGEST]}…"))

@@ -18,7 +18,7 @@ from . import libc, lockdown, rlimits
 from .connection import EngineConnection
 from .names import make_names
 from .parts import Source
-from .touches import Touches
+from .read_tracker import ReadTracker
 from .turns import Turns
 
 _OUT_OF_THE_WAY = 64
@@ -71,7 +71,7 @@ def _serve(context: Source) -> None:
     threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
     about = jobs.get()
     parts = [tuple(part) for part in about["parts"]]
-    touches, named = Touches(connection), {"contexts": about["contexts"], "tools": about["tools"]}
+    touches, named = ReadTracker(connection), {"contexts": about["contexts"], "tools": about["tools"]}
     names: dict[str, Any] = make_names(context, about["kind"], parts, connection, about["answer"], touches=touches, **named)
     turns = Turns(names, connection, interrupts, touches)
     connection.ready()

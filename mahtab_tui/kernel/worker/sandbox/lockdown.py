@@ -63,6 +63,6 @@ def lock(locks: Locks, text_bytes: int) -> None:
     if not probe.files_are_closed():
         raise LockdownError("files can be opened")
     seccomp.apply(locks.filter)
-    holes = probe.holes()
+    holes = probe.find_escapes()
     if holes:
         raise LockdownError("; ".join(holes))

@@ -15,8 +15,8 @@ from .evidence import EvidenceFinder
 from .host import EngineHost
 from .lines import compile_pattern, matching_lines, surroundings, widened
 from .parts import Failure, Final, Part, Piece, Source, SubAnswer, answer_of, place_of, places_of, plain
+from .read_tracker import MOST_A_CALL, ReadTracker
 from .tools import tool_function
-from .touches import MOST_A_CALL, Touches
 from .wording import ANSWER_LIMIT, readable, subset_text, with_items, wrong_type
 
 __all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
@@ -36,7 +36,7 @@ def make_names(
     *,
     contexts: Sequence[Any] = (),
     tools: Sequence[tuple[str, str, str]] = (),
-    touches: Touches | None = None,
+    touches: ReadTracker | None = None,
 ) -> dict[str, object]:
     """Make the names for one text.
 
@@ -44,7 +44,7 @@ def make_names(
     longest_answer: the most characters of FINAL. contexts: name, kind, start, end and parts of each of the caller's contexts, if they have
     names. tools: name, signature and documentation of the functions that the caller answers. touches: what reports the parts that are seen.
     """
-    touches = touches or Touches(host)
+    touches = touches or ReadTracker(host)
     functions = SandboxFunctions(text, host, kind == "str", longest_answer, touches)
     names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
     aliases = Aliases(functions)
@@ -62,7 +62,7 @@ def make_names(
 class SandboxFunctions:
     """The functions that code can call on its text."""
 
-    def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: Touches) -> None:
+    def __init__(self, text: str, host: EngineHost, numbered: bool, longest_answer: int, touches: ReadTracker) -> None:
         """numbered: whether line numbers run through the whole text. longest_answer: the most characters of FINAL."""
         self._text = text
         self._host = host

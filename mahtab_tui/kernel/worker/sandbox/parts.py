@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .touches import Touches
+from .read_tracker import ReadTracker
 
 MOST_PLACES = 1_000
 """A list of at most so many parts is handed on as their places."""
@@ -59,10 +59,10 @@ class Source(Part):
 
     __slots__ = ("_touches",)
 
-    _touches: Touches
+    _touches: ReadTracker
 
     @classmethod
-    def of(cls, text: str, touches: Touches, start: int = 0, line: int = 1) -> Source:
+    def of(cls, text: str, touches: ReadTracker, start: int = 0, line: int = 1) -> Source:
         """Make it. start: where it is in the text. line: the number of its first line."""
         source = cls(text, start, line)
         assert isinstance(source, Source)
@@ -75,7 +75,7 @@ class Source(Part):
         source.start, source.line = 0, 1
         return source
 
-    def reporting(self, touches: Touches) -> Source:
+    def reporting(self, touches: ReadTracker) -> Source:
         """Set where it reports what is seen."""
         self._touches = touches
         return self

@@ -30,7 +30,7 @@ def files_are_closed() -> bool:
     return _refused(lambda: os.open("/", os.O_RDONLY))
 
 
-def holes() -> list[str]:
+def find_escapes() -> list[str]:
     """Return what is possible and must not be; empty if the sandbox is safe."""
     return [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]
 

@@ -15,7 +15,7 @@ from ..interrupts import Interrupts
 from ..tracebacks import cell_filename, format_safely, syntax_error
 from .connection import EngineConnection
 from .output import Streams
-from .touches import Touches
+from .read_tracker import ReadTracker
 
 _COROUTINE = 0x80
 
@@ -30,7 +30,7 @@ class _CompileError(Exception):
 class Turns:
     """Runs turns in one namespace on the main thread."""
 
-    def __init__(self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts, touches: Touches) -> None:
+    def __init__(self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts, touches: ReadTracker) -> None:
         # A real module, because dataclasses and others look up the module of a class.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins

@@ -12,9 +12,9 @@ from typing import Any, Callable, NamedTuple
 
 from ..capture import LimitedOutput, OutputLimitError
 from ..host import Host
-from ..readable import form_of
 from ..statics import MISSING, in_class, loaded
 from ..stdlib import late_import
+from ..text_forms import form_of
 
 LARGEST_PICTURE = 5_000_000
 """The most bytes that are sent."""

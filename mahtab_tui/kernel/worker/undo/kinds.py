@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from ..statics import MISSING, address_of, class_dict, descends, is_class, is_module, loaded, module_of, mro_of, name_of, own_dict
 from ..stdlib import late_import
 from .fixed import FixedKinds
-from .guarded import guarded, sign_of
+from .opaque import opaque_kind, progress_marker
 from .part import ATOMS, Part, Values, prepared
 from .parts import ATTRIBUTES, CLASS, CONTAINERS, OF_PANDAS, SLOTS, pairs, slot_descriptors
 from .tables import SPECIAL
@@ -226,9 +226,9 @@ class Kinds:
         fixed = self._fixed.parts(cls)
         if fixed is not None:
             return fixed, True, False
-        kind = guarded(cls)
+        kind = opaque_kind(cls)
         if kind is not None:
-            return (sign_of(cls, kind),), kind.tells, kind.ends
+            return (progress_marker(cls, kind),), kind.tells, kind.ends
         bases, native = mro_of(cls), native_base(cls)
         found = [(base, part) for base, part in self._readers if descends(cls, base)]
         found = [(base, part) for base, part in found if base is found[0][0]]

@@ -7,15 +7,15 @@ from typing import Any
 
 from ..statics import MISSING, address_of
 from .checkpoint import Checkpoint, CheckpointError
-from .comparing import label_of
+from .checkpoint_responder import label_of
+from .dirty_pages import DirtyPages, UnreadableMemoryError
 from .ending import Ending
 from .graph import Graph, ancestors
 from .kinds import Kinds
-from .memory import UnreadableMemoryError, WrittenMemory
-from .outside import NotRestored
 from .part import Apply
 from .reach import Library
 from .restoring import Plan, compared
+from .side_effects import NotRestored
 from .step import Step, touched_names
 
 
@@ -23,7 +23,7 @@ class UndoError(Exception):
     """This cannot be undone now; the message is a sentence for the user."""
 
 
-def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: Kinds, memory: WrittenMemory, ended: list[Checkpoint]) -> Plan:
+def plan_back(step: Step, steps: list[Step], namespace: dict[str, Any], kinds: Kinds, memory: DirtyPages, ended: list[Checkpoint]) -> Plan:
     """Plan how to restore the state before a step. Raises `UndoError`, and whatever creating an object raises.
 
     steps: all steps, in order. memory: what was written since each step. ended: takes checkpoints that do not answer any more.

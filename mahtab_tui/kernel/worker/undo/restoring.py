@@ -7,18 +7,18 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple
 
-from ..limits import within
+from ..limits import run_with_timeout
 from ..listing import HIDDEN, described
 from ..statics import MISSING, address_of
-from .carrying import unpacked
 from .checkpoint import Checkpoint
-from .comparing import NAME, STATE, StateRequest, States, numbers, walk
+from .checkpoint_responder import NAME, STATE, StateRequest, States, numbers, walk
+from .dirty_pages import OtherProcess, Span, UnreadableMemoryError
 from .ending import Ending
 from .graph import Graph, Node
 from .kinds import Kinds
-from .memory import OtherProcess, Span, UnreadableMemoryError
-from .outside import NotRestored
 from .part import Apply
+from .side_effects import NotRestored
+from .state_transfer import load_state
 from .step import Step
 from .tables import Block, block_of
 
@@ -77,7 +77,7 @@ def compared(namespace: dict[str, Any], step: Step, first: Iterable[str], checkp
     wanted = StateRequest(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
     carried = States(*checkpoint.ask(("carry", *wanted), ANSWERING))
     nodes = graph.nodes
-    rows = within(MAKING, lambda: unpacked(carried.payload, lambda address: nodes[address].value, namespace))
+    rows = run_with_timeout(MAKING, lambda: load_state(carried.payload, lambda address: nodes[address].value, namespace))
     living = set(alive)
     return Plan(
         _names(step, namespace, nodes, living, {key: value for kind, key, value in rows if kind == NAME}),
@@ -130,7 +130,7 @@ def _match(rows: array[int], graph: Graph, ended: set[int]) -> tuple[array[int],
 
 def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None, now: Checkpoint | None) -> None:
     """Put everything in place; if a step fails, reverse all. checkpoint: of the state to restore. now: of the state as it is."""
-    ready = plan.beside + within(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
+    ready = plan.beside + run_with_timeout(MAKING, lambda: [step for value, values in plan.states for step in _steps(plan.graph, value, values)])
     before = dict(namespace)
     done: list[Apply] = []
     copied = False

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..statics import MISSING, address_of
-from .beside import Beside
 from .checkpoint import Checkpoint
-from .comparing import Roots
+from .checkpoint_responder import Roots
+from .dirty_pages import DirtyPages
 from .ending import Ending
-from .memory import WrittenMemory
-from .outside import Deeds
 from .part import ATOMS
 from .process_state import ProcessState
 from .reach import Library
+from .side_effects import SideEffectLog
+from .side_state import Beside
 from .tables import Block
 
 
@@ -30,7 +30,7 @@ class Step:
         self.changes_inside = False
         """Whether the cell may have changed an object in place."""
         self.checkpoint: Checkpoint | None = None
-        self.memory: WrittenMemory | None = None
+        self.memory: DirtyPages | None = None
         """Which memory was written since the checkpoint."""
         self.blocks: frozenset[Block] = frozenset()
         """The memory of arrays that this step keeps alive."""
@@ -38,7 +38,7 @@ class Step:
         self.beside: Beside | None = None
         self.libraries: list[Library] = []
         """The modules and classes of libraries that the cell mentions."""
-        self.deeds = Deeds()
+        self.deeds = SideEffectLog()
         """What the cell has done outside."""
         self.failure = ""
         """Why there is no checkpoint."""

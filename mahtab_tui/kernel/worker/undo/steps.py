@@ -10,17 +10,17 @@ from typing import Any
 from ..limits import TimeLimitError
 from ..statics import address_of, is_class
 from ..tracebacks import describe_safely
-from .beside import Beside
 from .checkpoint import Checkpoint, fork
-from .comparing import StateRequest, Witness
+from .checkpoint_responder import CheckpointResponder, StateRequest
+from .dirty_pages import DirtyPages
 from .graph import Graph, Limits
 from .kinds import CurrentKinds
-from .memory import WrittenMemory
-from .outside import EVENTS
 from .planning import UndoError, plan_back
 from .process_state import ProcessState
 from .reach import Library, libraries, snapshot
 from .restoring import Plan, carry_out, changes
+from .side_effects import EVENTS
+from .side_state import Beside
 from .step import Step, touched_names
 from .tables import Block
 from .usage import MemoryUse, held_only, private_bytes
@@ -53,7 +53,7 @@ class UndoHistory:
         self._serial = 0
         self._ended: list[Checkpoint] = []
         """Checkpoints that were ended but may not be gone yet."""
-        self._memory = WrittenMemory()
+        self._memory = DirtyPages()
         self._no_fork = no_fork or ("" if sys.platform == "linux" else "this system cannot fork it safely")
 
     # Before a cell.
@@ -118,7 +118,7 @@ class UndoHistory:
             self._drop_for_memory()
             self._held = held_only((each.blocks for each in self._steps), blocks)
         try:
-            witness = Witness(self._namespace)
+            witness = CheckpointResponder(self._namespace)
             step.checkpoint = self._memory.fork(step.serial, blocks, lambda: fork(lambda question: self._answer(witness, question)))
             step.memory = self._memory
         except (OSError, AttributeError) as error:
@@ -153,7 +153,7 @@ class UndoHistory:
 
     # In a forked process.
 
-    def _answer(self, witness: Witness, question: tuple[Any, ...]) -> Any:
+    def _answer(self, witness: CheckpointResponder, question: tuple[Any, ...]) -> Any:
         if question[0] == "describe":
             _, serial, first = question
             return witness.describe(self._with(serial).roots(self._namespace), first)

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Any, Callable, NamedTuple
 
-from ..own import as_own
+from ..library_types import as_library_type
 from ..statics import MISSING, descends, loaded, module_of
 from ..stdlib import late_import
 from .part import Apply, Part, UncomparableError, Values, later, prepared, put_fields
@@ -160,7 +160,7 @@ def _put_backed(value: Any, values: Values) -> Apply:
 
 
 def _storage(tensor: Any) -> Block | None:
-    plain = as_own(tensor)
+    plain = as_library_type(tensor)
     if str(plain.layout) != "torch.strided" or plain.device.type != "cpu":
         return None
     storage = plain.untyped_storage()
@@ -168,7 +168,7 @@ def _storage(tensor: Any) -> Block | None:
 
 
 def _tensor(tensor: Any) -> Values:
-    plain = as_own(tensor)
+    plain = as_library_type(tensor)
     block = _storage(tensor)
     if block is None:
         return [str(plain.device), plain._version]

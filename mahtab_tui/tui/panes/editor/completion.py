@@ -19,7 +19,7 @@ from mahtab_tui.tui.slash import SlashCompletions
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.code_help import Completion, Completions
-    from mahtab_tui.tui.rows.newest import NewestOnly
+    from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
 Complete = Callable[[str, int], "Completions"]
 """Completes code at a cursor; raises `KernelError`."""
@@ -167,10 +167,10 @@ class Completer:
     # Requests and responses
 
     @cached_property
-    def _thread(self) -> NewestOnly[CompletionRequest]:
-        from mahtab_tui.tui.rows.newest import NewestOnly
+    def _thread(self) -> LatestWorker[CompletionRequest]:
+        from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
-        return NewestOnly(self._ask_kernel, "completion")
+        return LatestWorker(self._ask_kernel, "completion")
 
     def _knowing(self, python: bool) -> Complete | None:
         return self._complete if python else self._complete_question

@@ -15,7 +15,7 @@ from mahtab_tui.system.imports import IMPORTS
 if TYPE_CHECKING:
     from mahtab_tui.session.inbox import Mode
     from mahtab_tui.session.mentions import MentionChip
-    from mahtab_tui.tui.rows.newest import NewestOnly
+    from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · ` asks the model · Ctrl+J new line",
@@ -42,7 +42,7 @@ class Hint(Static):
         self._question = ""
         self._chips: Sequence[MentionChip] = ()
         self._find = find
-        self._looking: NewestOnly[str] | None = None
+        self._looking: LatestWorker[str] | None = None
         """Made with the first question."""
 
     def on_unmount(self) -> None:
@@ -59,9 +59,9 @@ class Hint(Static):
         self._question = question
         if question and self._find is not None:
             if self._looking is None:
-                from mahtab_tui.tui.rows.newest import NewestOnly
+                from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
-                self._looking = NewestOnly(partial(self._look, self._find), "attachments", PAUSE)
+                self._looking = LatestWorker(partial(self._look, self._find), "attachments", PAUSE)
             self._looking.ask(question)
         elif self._chips:
             self._show_chips(question, ())

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.tui.rows.latest_worker import LatestWorker
 
 PAUSE = 0.7
 """Seconds without a key before a suggestion is requested."""
@@ -30,7 +30,7 @@ class InlineSuggester:
         self._area = area
         self._completions = completions
         self._suggest = suggest
-        self._thread: NewestOnly[SuggestionRequest] = NewestOnly(self._ask_model, "suggestion", PAUSE)
+        self._thread: LatestWorker[SuggestionRequest] = LatestWorker(self._ask_model, "suggestion", PAUSE)
         self._requested = 0
         """The number of the newest request; older ones are stopped and dropped."""
 

@@ -11,7 +11,7 @@ from mahtab_tui.tui.panes.namespace.variable_rows import Preview
 from mahtab_tui.tui.rows.row import fitted
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.looking import InspectedObject, Look, Path
+    from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
 
 _COLUMN = 16
 """Cells of a table's column at most."""
@@ -19,7 +19,7 @@ _TEXT = 4_000
 """Characters of a text that are fetched."""
 
 
-def preview_of(look: Look, name: str, height: int, width: int) -> Preview:
+def preview_of(look: InspectorClient, name: str, height: int, width: int) -> Preview:
     """Fetch what a variable begins with; waits for the kernel. Raises `KernelError`."""
     path: Path = (["name", name],)
     try:
@@ -37,9 +37,9 @@ def preview_of(look: Look, name: str, height: int, width: int) -> Preview:
     return Preview(name, tuple(fitted(one_line(line), width).rstrip() for line in lines))
 
 
-def _table(look: Look, opened: InspectedObject, height: int, width: int) -> list[str]:
+def _table(look: InspectorClient, opened: InspectedObject, height: int, width: int) -> list[str]:
     """Return the first rows of the first columns, as many as fit."""
-    from mahtab_tui.kernel.looking import TableArrangement  # no part of the first picture
+    from mahtab_tui.kernel.inspector_client import TableArrangement  # no part of the first picture
 
     columns = range(min(opened.columns, width // 4))
     headings = look.headings(opened.path, columns)

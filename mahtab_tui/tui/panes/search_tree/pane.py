@@ -17,7 +17,7 @@ from mahtab_tui.search.control import SearchControl
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
-from mahtab_tui.tui.calls.field import Field
+from mahtab_tui.tui.calls.fan_out_grid import FanOutGrid
 from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.node_actions import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.panes.search_tree.search_rows import SearchRows, look_of
@@ -180,7 +180,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
         line = self._view.lines[place]
         column = event.x - self.margin - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
-            node = Field(line.batch, self._rows.drawing.field_width(line)).node(line.row, column)
+            node = FanOutGrid(line.batch, self._rows.drawing.field_width(line)).node(line.row, column)
             if node is not None:
                 self._view.choose(line)
                 self._open(CallSelection(line.tree, node))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.left_out import answer_entry, code_entry
+from mahtab_tui.bus.hidden_entries import answer_entry, code_entry
 from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn, AssistantThought, AssistantThoughtStream
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import cell_entry, question_entry, tool_entry
-from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.hidden_entries import cell_entry, question_entry, tool_entry
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.cell_output.output import SHOWN, OutputBuffer

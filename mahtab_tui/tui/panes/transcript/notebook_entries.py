@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.left_out import place_entry
+from mahtab_tui.bus.hidden_entries import place_entry
 from mahtab_tui.tui.panes.transcript.entries import Cell, NotebookWords
 
 WORDS = 20_000

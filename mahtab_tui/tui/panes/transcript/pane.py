@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.events import Click
 
-from mahtab_tui.bus.left_out import place_entry
+from mahtab_tui.bus.hidden_entries import place_entry
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.tui.cell_output.output import FRAME, VALUE, DisplayLine
 from mahtab_tui.tui.clipboard import copy
@@ -15,8 +15,8 @@ from mahtab_tui.tui.commands.in_panes import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.editor.languages import is_prose
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
+from mahtab_tui.tui.panes.transcript.entry_menu import cell_to_undo, has_error, has_pictures, offers, place_of
 from mahtab_tui.tui.panes.transcript.marker import can_be_marked
-from mahtab_tui.tui.panes.transcript.offers import cell_to_undo, has_error, has_pictures, offers, place_of
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import ArrayFacts, ArrayStatistics
+from mahtab_tui.kernel.inspector_client import ArrayFacts, ArrayStatistics
 from mahtab_tui.tui.commands.on_screens import ARRAY_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.plot_view import PlotView

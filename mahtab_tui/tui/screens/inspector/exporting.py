@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mahtab_tui.kernel.looking import InspectedObject, TableArrangement
+from mahtab_tui.kernel.inspector_client import InspectedObject, TableArrangement
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import InspectedObject, ViewKind
+from mahtab_tui.kernel.inspector_client import InspectedObject, ViewKind
 
 _MARK = "◐ "
 _BETWEEN = " › "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import InspectedObject, Look, Path, ViewKind
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path, ViewKind
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView, plot_view
 from mahtab_tui.tui.screens.inspector.heading import NAMES
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
@@ -55,7 +55,7 @@ class Level:
             self.views[number] = VIEWS[tab.kind](tab.subject)
         return self.views[number]
 
-    def update(self, look: Look, opened: InspectedObject) -> bool:
+    def update(self, look: InspectorClient, opened: InspectedObject) -> bool:
         """Take in what the kernel says about the object. Returns whether its views are the same as before."""
         subject = Subject(look, opened.path, opened)
         tabs = [Tab(one_line(shown.title), shown.opened.views[0], Subject(look, shown.opened.path, shown.opened)) for shown in opened.shown]

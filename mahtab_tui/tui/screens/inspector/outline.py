@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Child, Path
+from mahtab_tui.kernel.inspector_client import Child, Path
 
 ITEMS = 100
 """Children of a page."""

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.kernel.looking import Path, Plot
+from mahtab_tui.kernel.inspector_client import Path, Plot
 from mahtab_tui.tui.commands.on_screens import PLOT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.view import Subject, View

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import Source
+from mahtab_tui.kernel.inspector_client import Source
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
 from mahtab_tui.tui.screens.inspector.text_view import TextView
 from mahtab_tui.tui.screens.inspector.view import View

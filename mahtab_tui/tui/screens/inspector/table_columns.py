@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.cells import cell_len
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import ColumnStatistics, Heading
+from mahtab_tui.kernel.inspector_client import ColumnStatistics, Heading
 
 NARROWEST, WIDEST = 5, 36
 """Cells of a column."""

@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import TableArrangement
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import fitted
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars

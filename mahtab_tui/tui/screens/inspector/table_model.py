@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mahtab_tui.kernel.looking import ColumnStatistics, Heading, InspectedObject, Look, Path, TableArrangement, TablePage
+from mahtab_tui.kernel.inspector_client import ColumnStatistics, Heading, InspectedObject, InspectorClient, Path, TableArrangement, TablePage
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 
 ROWS = 100
@@ -78,7 +78,7 @@ class TableRequest(NamedTuple):
     parts: tuple[BlockPart, ...]
     arranged: TableArrangement
 
-    def fetch(self, look: Look, path: Path) -> TableAnswer:
+    def fetch(self, look: InspectorClient, path: Path) -> TableAnswer:
         """Ask the kernel; waits. Raises `KernelError`."""
         headings = look.headings(path, self.headings) if self.headings else ()
         pages = [look.rows(path, part.block * ROWS, (part.block + 1) * ROWS, part.columns, self.arranged) for part in self.parts]

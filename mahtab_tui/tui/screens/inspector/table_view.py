@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import ColumnStatistics, InspectedObject, Path, TableArrangement
+from mahtab_tui.kernel.inspector_client import ColumnStatistics, InspectedObject, Path, TableArrangement
 from mahtab_tui.tui.commands.on_screens import TABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code

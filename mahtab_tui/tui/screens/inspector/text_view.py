@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import TextPart
+from mahtab_tui.kernel.inspector_client import TextPart
 from mahtab_tui.tui.commands.on_screens import TEXT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.long_text_view import LongTextView, StyledPart

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import Child
+from mahtab_tui.kernel.inspector_client import Child
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, fitted
 from mahtab_tui.tui.screens.inspector.outline import Branch, TreeLine, line_at

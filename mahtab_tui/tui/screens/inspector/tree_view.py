@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import Child
+from mahtab_tui.kernel.inspector_client import Child
 from mahtab_tui.tui.commands.on_screens import TREE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from mahtab_tui.kernel.looking import InspectedObject, Look, Path
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.palette import Palette, palette_of
 from mahtab_tui.tui.textual_fixes.removable import removable
@@ -20,7 +20,7 @@ from mahtab_tui.tui.textual_fixes.removable import removable
 class Subject:
     """The object that a view shows. All views of an object share one."""
 
-    look: Look
+    look: InspectorClient
     path: Path
     opened: InspectedObject
     slice: tuple[int | None, ...] | None = None

@@ -11,8 +11,8 @@ from textual.widgets import Static
 
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.calls.marks import COVER, glyph, legend
-from mahtab_tui.tui.calls.phrases import count_of, one_line, place, short_cost, short_number, short_time
+from mahtab_tui.tui.calls.glyphs import COVER, glyph, legend
+from mahtab_tui.tui.calls.labels import count_of, one_line, place, short_cost, short_number, short_time
 
 
 def crumbs(node: SearchNode, now: float) -> Content:

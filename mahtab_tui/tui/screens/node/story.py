@@ -11,8 +11,8 @@ from mahtab_tui.sandbox.text import Span as TextSpan
 from mahtab_tui.search.node import SearchNode, Turn
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.drawing import Drawing
+from mahtab_tui.tui.calls.labels import budget, count_of, short_cost, short_number, short_time
 from mahtab_tui.tui.calls.outline import CallLine
-from mahtab_tui.tui.calls.phrases import budget, count_of, short_cost, short_number, short_time
 from mahtab_tui.tui.cell_output.output import OutputBuffer
 from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.rows.code import CodeRows

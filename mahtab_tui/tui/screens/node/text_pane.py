@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.sandbox.text import Span as TextSpan
 from mahtab_tui.search.coverage import Coverage, How
-from mahtab_tui.tui.calls.marks import COVER
+from mahtab_tui.tui.calls.glyphs import COVER
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.long_text_view import LongTextView, StyledPart
 from mahtab_tui.tui.rows.palette import palette_of

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import InspectedObject, Look, Path
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, Path
 from mahtab_tui.kernel.values import TracebackFrame
 from mahtab_tui.tui.commands.on_screens import FRAMES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -38,7 +38,7 @@ def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Path
     return (["frame", cell, *place, same.index(at), len(same)],)
 
 
-def _variables_of(look: Look, path: Path) -> Subject:
+def _variables_of(look: InspectorClient, path: Path) -> Subject:
     return Subject(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
 
 
@@ -54,7 +54,7 @@ class FramesScreen(OutputScreen):
         frames: Sequence[TracebackFrame],
         at: int,
         code: Callable[[int], str | None],
-        look: Look,
+        look: InspectorClient,
         folder: pathlib.Path,
         port: TranscriptPort,
     ) -> None:

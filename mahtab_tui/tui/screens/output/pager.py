@@ -10,10 +10,10 @@ from pathlib import Path
 from textual.content import Content
 
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look, TextPart
+from mahtab_tui.kernel.inspector_client import InspectorClient, TextPart
 from mahtab_tui.tui.clipboard import MOST, copy
 from mahtab_tui.tui.commands.on_screens import PAGER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -59,7 +59,7 @@ class PagerScreen(OutputScreen):
 
     BINDINGS = bindings(PAGER_COMMANDS)
 
-    def __init__(self, title: str, file: str, read: Callable[[], str | None], look: Look, folder: Path) -> None:
+    def __init__(self, title: str, file: str, read: Callable[[], str | None], look: InspectorClient, folder: Path) -> None:
         """read: gets the output; called on a thread, may raise `StoreError`. file: its name when it is saved. folder: for a saved file whose name has none."""
         super().__init__(look, folder)
         self._title_text = title

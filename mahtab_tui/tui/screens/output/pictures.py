@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.tui.commands.on_screens import PICTURES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
@@ -28,7 +28,7 @@ class PicturesScreen(OutputScreen):
 
     BINDINGS = bindings(PICTURES_COMMANDS)
 
-    def __init__(self, cell: int, pictures: Sequence[DisplayedPicture], look: Look, folder: Path) -> None:
+    def __init__(self, cell: int, pictures: Sequence[DisplayedPicture], look: InspectorClient, folder: Path) -> None:
         super().__init__(look, folder)
         self._cell = cell
         self._pictures = pictures

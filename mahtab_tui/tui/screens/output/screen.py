@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import InspectedObject, Look, ViewKind
+from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ViewKind
 from mahtab_tui.tui.commands.on_screens import OUTPUT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fetcher import Fetcher
@@ -22,7 +22,7 @@ from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 
-def no_subject(look: Look, kind: ViewKind) -> Subject:
+def no_subject(look: InspectorClient, kind: ViewKind) -> Subject:
     """Make a subject for a view of something that is no object of the kernel: the view asks the kernel nothing."""
     return Subject(look, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
 
@@ -33,7 +33,7 @@ class OutputScreen(Dialog[None]):
     AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
-    def __init__(self, look: Look, folder: Path) -> None:
+    def __init__(self, look: InspectorClient, folder: Path) -> None:
         """folder: for a saved file whose name has none."""
         super().__init__()
         self.viewer = Viewer(id="output-body")

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store.finding import pattern_of
+from mahtab_tui.store.session_search import pattern_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.patterns import PatternTimeout
 

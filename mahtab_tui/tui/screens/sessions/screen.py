@@ -19,20 +19,20 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.selection import NothingToExport
+from mahtab_tui.session.detached_kernels import facts_about_waiting_kernels, stop_waiting_kernel
 from mahtab_tui.session.exports import export_session
-from mahtab_tui.session.waiting import facts_about_waiting_kernels, stop_waiting_kernel
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.sources import project_folder
-from mahtab_tui.store.claim import Holder, held
-from mahtab_tui.store.describing import cost, day, size
-from mahtab_tui.store.digest import LONGEST_TITLE, catch_up, rename_session
-from mahtab_tui.store.finding import Found, Hit, find_sessions, wanted_words
 from mahtab_tui.store.forking import fork
+from mahtab_tui.store.formatting import cost, day, size
 from mahtab_tui.store.preview import preview
 from mahtab_tui.store.resume import NoSession, database, remove_session
+from mahtab_tui.store.session_index import LONGEST_TITLE, catch_up, rename_session
+from mahtab_tui.store.session_lock import Holder, locked_sessions
+from mahtab_tui.store.session_search import Found, Hit, find_sessions, wanted_words
 from mahtab_tui.store.sqlite import count_sessions, list_sessions
 from mahtab_tui.tui.commands.pane_command import SlashCommand
-from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.tui.rows.latest_worker import LatestWorker
 from mahtab_tui.tui.screens.confirm import confirm
 from mahtab_tui.tui.screens.dialog import ask
 from mahtab_tui.tui.screens.listing import Listing, ListScreen
@@ -136,8 +136,8 @@ class SessionsScreen(ListScreen[str | None, Hit]):
         """How many sessions are not in the index, as far as is known. Only the thread that searches changes it, while it runs."""
         self._early: Callable[[], None] | None = None
         """What a key does that waits for the list to show what was typed."""
-        self._finder = NewestOnly(self._find, "sessions", _PAUSE)
-        self._reader = NewestOnly(self._read, "session-preview", _PAUSE)
+        self._finder = LatestWorker(self._find, "sessions", _PAUSE)
+        self._reader = LatestWorker(self._read, "session-preview", _PAUSE)
         self._shown: tuple[str, str] = "", ""
         """The session in the preview, and the words that are marked in it."""
 
@@ -170,7 +170,7 @@ class SessionsScreen(ListScreen[str | None, Hit]):
             else:
                 found = Found([Hit(row, "") for row in list_sessions(self._database, question.project, limit=SHOWN)], False)
             count = count_sessions(self._database, question.project)
-            open_now = held()
+            open_now = locked_sessions()
         except StoreError as error:
             problem = str(error)
         self.call_later(self._show, Answer(question, found, count, open_now, self._waiting, problem))

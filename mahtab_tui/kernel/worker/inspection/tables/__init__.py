@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...own import has_own_indexes, is_index
+from ...library_types import has_own_indexes, is_index
 from ...statics import is_one_of
 from .arrow import ArrowTable
 from .column import Table

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ...own import is_index, is_own_type
+from ...library_types import is_index, is_own_type
 from ...statics import is_one_of, module_of
 from ...summary import type_name
 from ..cells import ZONES, cell_text, key_text

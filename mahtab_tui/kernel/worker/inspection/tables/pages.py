@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from ...own import as_own
+from ...library_types import as_library_type
 from ...statics import is_one_of
 from ..pace import LookError, Pace
 from . import table_of
@@ -89,7 +89,7 @@ def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
 
 def rows_of(value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]) -> Any:
     """Return the rows of a table that match the filters, sorted, as an object of the same kind. Raises ValueError with a message for the user."""
-    table = table_of(as_own(value))
+    table = table_of(as_library_type(value))
     if table is None:
         raise ValueError("The value is not a table.")
     try:

@@ -1,0 +1,272 @@
+"""Looks inside the objects of a kernel: the questions of a screen, and their answers."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.values import VariableKind
+
+Step = Sequence[Any]
+"""A step of a path to an object, as the kernel gives it: ``["name", "df"]``, ``["item", 3]``, ``["attribute", "x"]``, …"""
+Path = tuple[Step, ...]
+"""The path from a variable to an object. The path of an `InspectedObject` is valid only while the variable is the same object, so that all
+parts that are fetched belong to one object."""
+ViewKind = Literal["table", "array", "tree", "text", "source", "plot", "picture", "attributes", "repr"]
+ChildState = Literal["", "property", "cycle"]
+
+_screens = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedObject:
+    """An opened object."""
+
+    path: Path
+    type: str
+    summary: str
+    kind: VariableKind
+    views: tuple[ViewKind, ...]
+    """Its views, the most likely first."""
+    expression: str
+    """It as Python code; empty if unknown."""
+    rows: int
+    columns: int
+    """Of a table."""
+    size: int
+    """Characters of a text, or bytes."""
+    known: str = ""
+    """The class that it is shown as, with its package: ``pandas.DataFrame`` also for subclasses."""
+    shown: tuple[DerivedObject, ...] = ()
+    """Views by a registered inspector."""
+    problem: str = ""
+    """A sentence about that inspector's failure; empty if there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedObject:
+    """An object that a registered inspector returned as a view of another."""
+
+    title: str
+    opened: InspectedObject
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """An item or attribute of an object."""
+
+    step: Step
+    label: str
+    type: str
+    summary: str
+    kind: VariableKind
+    count: int
+    """How many children it has."""
+    state: ChildState
+    """``property``: computed by code, so only on request. ``cycle``: it contains itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column's name and type."""
+
+    name: str
+    type: str
+    right: bool
+    """Whether its values are right-aligned, as numbers are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePage:
+    """Some rows of some columns of a table."""
+
+    rows: int
+    """How many rows match the filters."""
+    of: int
+    """How many rows the table has."""
+    columns: int
+    """How many columns the table has."""
+    positions: tuple[int, ...]
+    """The positions of these rows in the table."""
+    labels: tuple[str, ...] | None
+    """The rows' labels; None if they have only numbers."""
+    cells: tuple[tuple[str | None, ...], ...]
+    """Texts by column; None for missing values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Statistics of a column."""
+
+    missing: int
+    min: str
+    max: str
+    mean: str
+    bars: tuple[int, ...]
+    """Counts of a small histogram from min to max."""
+    top: tuple[str, ...]
+    """The most common texts with their counts, or a sentence that all differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """Facts about an array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    """The device of a tensor; empty for numpy arrays."""
+    bytes: int
+    layout: str
+    """``strided`` if it is not contiguous, the layout of a sparse tensor (``sparse_coo``), ``gradient`` if a tensor requires one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStatistics(ColumnStatistics):
+    """Statistics of an array."""
+
+    std: str
+    zeros: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """The data of a plot."""
+
+    kind: Literal["line", "histogram", "heat"]
+    xs: tuple[float, ...] = ()
+    ys: tuple[float, ...] = ()
+    grid: tuple[tuple[float | None, ...], ...] = ()
+    """Rows of a heat map; None for parts without numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A part of a text."""
+
+    text: str
+    line: int
+    """How many line breaks precede it."""
+    size: int
+    """Characters of the whole text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a function, class or module."""
+
+    signature: str
+    doc: str
+    where: str
+    """File and line; empty if unknown."""
+    line: int
+    """Number of the source's first line."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableArrangement:
+    """How a table is sorted and filtered."""
+
+    sort: tuple[int, bool] | None = None
+    """A column, and whether it is descending."""
+    filters: tuple[tuple[int, str], ...] = ()
+    """Columns, and conditions such as ``> 5``, ``= berlin``, ``missing`` or a contained text."""
+
+
+class InspectorClient:
+    """Asks the kernel for one screen. All methods wait for the kernel and raise `KernelError`; any thread may call them.
+
+    A new question in a slot makes the kernel drop the older one.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._client = f"{os.getpid()}-{next(_screens)}"
+
+    def open(self, path: Path, *, again: bool = False) -> InspectedObject:
+        """Open an object. again: accept that the variable is now a different object."""
+        told = self._ask("open", path, again=again)
+        shown = tuple(DerivedObject(one["title"], _opened(one)) for one in told["shown"])
+        return replace(_opened(told), shown=shown, problem=told["problem"])
+
+    def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
+        """Return the number of an object's children and some of them by position; or of its attributes."""
+        told = self._ask("children", path, f"children {path} {start}", start=start, stop=stop, of="attributes" if attributes else "items")
+        return told["count"], tuple(Child(**row) for row in told["rows"])
+
+    def evaluate(self, path: Path, name: str) -> Child:
+        """Evaluate a property on the user's request; its code runs with a time limit."""
+        return Child(**self._ask("evaluate", path, name=name))
+
+    def headings(self, path: Path, columns: Sequence[int]) -> tuple[Heading, ...]:
+        return tuple(Heading(**row) for row in self._ask("columns", path, columns=list(columns))["columns"])
+
+    def rows(self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement) -> TablePage:
+        told = self._ask(
+            "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
+        )
+        labels = None if told["labels"] is None else tuple(told["labels"])
+        return TablePage(told["rows"], told["of"], told["columns"], tuple(told["positions"]), labels, tuple(map(tuple, told["cells"])))
+
+    def figures(self, path: Path, column: int) -> ColumnStatistics:
+        told = self._ask("figures", path, column=column)
+        return ColumnStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
+
+    def array(self, path: Path) -> ArrayFacts:
+        told = self._ask("array", path, figures=False)
+        return ArrayFacts(**{**told, "shape": tuple(told["shape"])})
+
+    def array_figures(self, path: Path) -> ArrayStatistics:
+        told = self._ask("array", path, "array figures", figures=True)
+        return ArrayStatistics(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
+
+    def plot(self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int) -> Plot:
+        """Compute the data of a plot of so many cells."""
+        told = self._ask("plot", path, kind=kind, width=width, height=height)
+        grid = tuple(tuple(row) for row in told.get("grid", ()))
+        return Plot(told["kind"], tuple(told.get("xs", ())), tuple(told.get("ys", ())), grid)
+
+    def text(self, path: Path, start: int, end: int) -> TextPart:
+        """Return a part of a text, possibly shorter than requested."""
+        return TextPart(**self._ask("text", path, start=start, end=end))
+
+    def find(self, path: Path, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
+        """Find the next or previous occurrence of words in a text."""
+        found = self._ask("find", path, words=words, start=start, backwards=backwards)["found"]
+        return None if found is None else (found[0], found[1])
+
+    def source(self, path: Path) -> Source:
+        return Source(**self._ask("source", path))
+
+    def picture(self, path: Path) -> bytes:
+        """Return a picture's file: PNG, JPEG, GIF or BMP."""
+        return base64.b64decode(self._ask("picture", path)["picture"])
+
+    def measure(self, path: Path) -> tuple[int, int] | None:
+        """Return a picture's size in pixels without running user code; zeros if only drawing it would tell; None if it is not a picture."""
+        found = self._ask("measure", path)["size"]
+        return None if found is None else (found[0], found[1])
+
+    def representation(self, path: Path) -> tuple[str, bool]:
+        """Return the object's own representation, and whether it was cut."""
+        told = self._ask("repr", path)
+        return told["text"], told["cut"]
+
+    def close(self) -> None:
+        """Release everything that is kept for this screen."""
+        self._ask("close", (), "")
+
+    def _ask(self, do: str, path: Path, slot: str | None = None, **more: Any) -> dict[str, Any]:
+        slot = do if slot is None else slot
+        return self._kernel.look({"client": self._client, "slot": slot, "do": do, "path": [list(step) for step in path], **more})
+
+
+def _opened(told: Mapping[str, Any]) -> InspectedObject:
+    names = ("type", "known", "summary", "kind", "expression", "rows", "columns", "size")
+    return InspectedObject(**{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"]))

@@ -1,0 +1,126 @@
+"""Starts kernels elsewhere, attaches to one that waits for a host, and ends one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mahtab_tui.kernel.detached.waiting import keep_last_output
+from mahtab_tui.kernel.remote.address import Address, parse
+from mahtab_tui.kernel.remote.notes import Noted, Station, note
+from mahtab_tui.kernel.remote.questions import Ask
+from mahtab_tui.kernel.remote.transport import LAST_WORDS, KernelGone, Transport
+from mahtab_tui.kernel.worker.station.link import EXITED, OUTPUT, Link, LinkError
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import BOOTSTRAP
+from mahtab_tui.kernel.protocol import KernelReady, checked
+from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
+from mahtab_tui.kernel.worker.holding.spool import HEAD, TAIL
+
+
+class Connected(NamedTuple):
+    """A kernel elsewhere, as its host is connected with it."""
+
+    station: Station
+    host: str
+    """This host's name, which each wire says."""
+    transport: Transport
+    token: bytes
+    """Part of each frame of the kernel."""
+    cell: int = 0
+    """The cell that runs in a kernel that has waited; 0 for none."""
+    waited: bool = False
+    """Whether it has waited for this host."""
+    ready: KernelReady | None = None
+    """What it said when it was ready."""
+    noted: Noted | None = None
+    """The note that leads to it; None if no other host shall find it."""
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What each further wire says first."""
+        return _asked(self.station, self.host)
+
+
+def start(
+    address: Address,
+    asked: Mapping[str, Any],
+    session: str,
+    ask: Ask,
+    given_up: threading.Event,
+) -> Connected:
+    """Start a kernel elsewhere. Raises `KernelError`, also when it is given up.
+
+    asked: of it, as `worker.far.station` reads it. session: the id of the one that shall find it again; empty for none.
+    """
+    station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
+    host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
+    began = {**asked, "bootstrap": BOOTSTRAP, "kernel_token": token.hex()}
+    transport = Transport(address, {**_asked(station, host), "received": 0, "start": began}, ask, given_up)
+    return Connected(station, host, transport, token, noted=note(session, station) if session else None)
+
+
+def attach(noted: Noted, ask: Ask) -> Connected:
+    """Take a kernel from where it is, also from another host.
+
+    Raises `KernelGone` if it has ended: what its last cell has printed is kept then as that of a kernel of this machine. Raises `KernelError`.
+    """
+    host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)
+    asked = {**_asked(noted.station, host), "received": 0, "attach": token.hex()}
+    transport = Transport(parse(noted.station.address), asked, ask)
+    if "last" in transport.answer:
+        with contextlib.closing(transport):
+            _keep_last(noted, transport)
+        raise KernelGone(f"The kernel on {noted.station.label} has ended in the meantime.")
+    try:
+        hello = transport.answer["hello"]
+        ready = checked(KernelReady, hello) if hello else None
+        return Connected(noted.station, host, transport, token, int(transport.answer["cell"]), True, ready, noted)
+    except (KeyError, TypeError, ValueError, KernelError):
+        transport.close()
+        raise KernelError(f"{noted.station.label} does not respond like a kernel.") from None
+
+
+def stop(noted: Noted, ask: Ask) -> None:
+    """End a kernel that waits, and wait for its end; what its cell has printed is kept. Raises `KernelError` if the other machine cannot be reached."""
+    with contextlib.suppress(KernelGone):
+        transport = Transport(parse(noted.station.address), {**_asked(noted.station, ""), "stop": True}, ask)
+        with contextlib.closing(transport):
+            if "last" in transport.answer:
+                _keep_last(noted, transport)
+    noted.forget()
+
+
+def _asked(station: Station, host: str) -> dict[str, Any]:
+    return {"session": station.name, "token": station.token, "host": host}
+
+
+def _keep_last(noted: Noted, transport: Transport) -> None:
+    """Keep what the cell has printed in which a kernel has ended. Raises `KernelError`, and the other machine keeps it."""
+    link, output, size = Link(), list[bytes](), 0
+    data, ended = transport.take(), False
+    try:
+        link.connect(transport.received)
+        while not ended:
+            for message in link.feed(data):
+                ended = ended or message.kind == EXITED
+                if message.kind == OUTPUT:
+                    output.append(message.data)
+                    size += len(message.data)
+            if size > HEAD + 3 * TAIL:
+                raise LinkError("more arrived than is kept there")
+            confirmed = bytes(link.outgoing)
+            link.outgoing.clear()
+            data = b"" if ended else transport.exchange(confirmed)
+        keep_last_output(noted.session, noted.station.name, int(transport.answer["last"]), output)
+    except (OSError, TypeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise KernelError(f"The output of the last cell on {noted.station.label} cannot be saved: {why}.") from None
+    with contextlib.suppress(OSError):
+        os.write(transport.stdin, confirmed)  # it may leave then
+    transport.finish(LAST_WORDS)

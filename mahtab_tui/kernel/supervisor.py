@@ -1,0 +1,291 @@
+"""The process of a kernel, and the next one when it dies or is replaced."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mahtab_tui.kernel.base import KernelError, KernelHost, KernelInfo, KernelState, NullHost
+from mahtab_tui.kernel.launch import Launcher, Wire
+from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.system.working_folder import existing_folder, moved
+
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.worker_process import WorkerProcess
+
+ATTEMPTS = 3
+"""Starts in a row that may fail before a dead kernel stays dead."""
+
+STARTUP_TOLD = 4_000
+"""Characters that are told of code that each kernel begins with, where it fails."""
+
+CLOSED = "The session was closed."
+
+
+class KernelSupervisor:
+    """Starts a kernel's processes, one after the other, and tells the host of their states."""
+
+    def __init__(
+        self,
+        place: Launcher,
+        cwd: str | None,
+        color: bool,
+        *,
+        startup: str,
+        reload: bool,
+        undo_limits: Mapping[str, int],
+        keep: KeepPlace | None,
+    ) -> None:
+        """undo_limits: steps and megabytes. The rest is as for `ProcessKernel`."""
+        self.reload = reload
+        """Whether new processes load changed modules anew."""
+        self.size = (80, 24)
+        """Columns and lines that new processes are told."""
+        self._size_told = self.size
+        """With which the newest process was started."""
+        self.state = KernelState.DEAD
+        self.worker: WorkerProcess | None = None
+        """The process that runs."""
+        self.failure = "The kernel was not started."
+        """Why there is none."""
+        self.attached = place.waits
+        """Whether the process had waited for this host."""
+        self._place = place
+        self._wire = Wire(place.label, lambda text: self._host.kernel_state(self.info(), text), lambda name, args: self._host.call(name, args))
+        self._keep_place = keep
+        self._undo_limits = undo_limits
+        self._host: KernelHost = NullHost()
+        self._startup = startup
+        self.executable = ""
+        """The interpreter of the last process; empty before the first."""
+        self._color = color
+        self._cwd = cwd or ("" if place.label else os.getcwd())
+        self._moved = ""
+        """Says that a new process works elsewhere, until that is told."""
+        self._swap = threading.Lock()
+        """Held while one process takes the place of another."""
+        self._changed = threading.Condition()
+        self._closed = False
+        self._starting: WorkerProcess | None = None
+        """The process that is being started."""
+
+    def start(self, host: KernelHost, python: str | None) -> None:
+        """Start the first process. python: as for `launch.Place.find`. Raises `KernelError`."""
+        self._host = host
+        self.tell(KernelState.STARTING, "")
+        try:
+            executable = self._place.find(python)
+            with self._swap:
+                self._become(self._launch(executable), executable)
+        except KernelError as error:
+            if not self._closed:
+                self.failure = str(error)
+                self.tell(KernelState.DEAD, "")  # the caller tells why
+            raise
+        self._begin("")
+
+    def kill(self) -> None:
+        """Kill the process, and wait for the next one. Raises `KernelError`."""
+        with self._changed:
+            worker = self.worker
+        if worker is None:
+            raise KernelError("There is no kernel to kill.")
+        worker.kill("The kernel was killed.")
+        with self._changed:
+            self._changed.wait_for(lambda: self.worker is not worker and self.state is not KernelState.STARTING)
+
+    def replace(self, executable: str, why: str, now: str) -> None:
+        """Put another process in the place of the one that runs. Raises `KernelError`.
+
+        why: what the old one's cells are told. now: what is told once the new one is ready, with places for its hello.
+        """
+        with self._swap:
+            if self._closed:
+                raise KernelError(self.failure)
+            old = self.worker
+            new = self._launch(executable)
+            self._become(new, executable)
+            self.state = KernelState.STARTING
+        if old is not None:
+            old.end(Status.KILLED, why)
+        self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
+
+    def empty(self, event: str) -> str:
+        """Return the sentence about a new process. Where variables are saved, the session says which of them come back."""
+        return f"{event}{'; its namespace is empty' if self._keep_place is None else ''}."
+
+    def ready(self) -> WorkerProcess | None:
+        """The process, once it has started; None where there is none to come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.state is not KernelState.STARTING)
+            return self.worker
+
+    def needed(self, *, wait: bool = True) -> WorkerProcess:
+        """The process. wait: for one that starts. Raises `KernelError` where there is none."""
+        worker = self.ready() if wait else self.worker
+        if worker is None:
+            raise KernelError(self.failure)
+        return worker
+
+    def tell(self, state: KernelState, text: str) -> None:
+        """Tell the host of a state; text: a sentence or none."""
+        with self._changed:
+            if self.state is KernelState.TAKEN:  # nothing follows
+                return
+            self.state = state
+            self._changed.notify_all()
+        self._host.kernel_state(self.info(), text)
+
+    @contextmanager
+    def busy(self, nested: bool) -> Iterator[None]:
+        """Tell the host that a cell runs within this context, unless that is inside another."""
+        if nested:
+            yield
+            return
+        self.tell(KernelState.BUSY, "")
+        try:
+            yield
+        finally:
+            if self.state is KernelState.BUSY:
+                self.tell(KernelState.IDLE, "")
+
+    def info(self) -> KernelInfo:
+        worker = self.worker
+        if worker is None:
+            return KernelInfo("", self.executable, self._cwd, 0, self.state, self._place.label, address=self._place.address)
+        return self._info_of(worker, self.state)
+
+    def close(self, *, leave: bool, on_purpose: bool) -> None:
+        """End the process, or leave it to the next host."""
+        self._closed, self.failure = True, CLOSED
+        if not leave or self.worker is None:
+            self._wire.given_up.set()
+        if (starting := self._starting) is not None:
+            starting.kill(CLOSED)
+        with self._swap:
+            worker, self.worker = self.worker, None
+        if worker is not None and leave:
+            worker.leave(on_purpose)
+        elif worker is not None:
+            worker.end(Status.KILLED, CLOSED)
+        self.tell(KernelState.DEAD, "")
+
+    # The `Listener` of a `WorkerProcess`.
+
+    def taken(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self.worker not in (worker, None):  # None: as soon as it was there
+                return
+            self.worker = None
+            self._cwd = worker.cwd
+            self._closed, self.failure = True, how  # a new one would wait for the same session
+        self.tell(KernelState.TAKEN, how)
+
+    def ended(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self.worker is not worker:
+                return
+            self.worker = None
+            self._cwd = worker.cwd
+            self.state = KernelState.STARTING
+        try:
+            self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
+            self._restart()
+        except Exception as error:  # the thread's outermost frame: cells wait for what comes of this
+            self._failed(f"Could not start a new kernel: {type(error).__name__}: {error}")
+
+    def _restart(self) -> None:
+        """Put a new process in the place of one that died. Runs on the dead one's reader thread."""
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._swap:
+                if self._closed or self.worker is not None:
+                    return
+                try:
+                    self._become(self._launch(self.executable), self.executable)
+                except KernelError as error:
+                    if attempt == ATTEMPTS:
+                        self._failed(f"A new kernel failed to start {ATTEMPTS} times in a row: {error}")
+                    continue
+            self._begin(self.empty("Started a new kernel"))
+            return
+
+    def _begin(self, text: str) -> None:
+        """Run what a new process begins with, and tell that it is ready. Cells wait until then."""
+        with self._changed:
+            worker, startup = self.worker, self._startup
+            if startup:
+                self._startup = ""  # one that ends the process must not end the next one, too
+        if worker is None:
+            return
+        if self.attached:
+            self.tell(KernelState.IDLE, "")
+            return
+        if self._place.label:
+            worker.tell("elsewhere")
+        worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
+        if servers := self._host.servers():
+            worker.tell("servers", servers=[server._asdict() for server in servers])
+        if self.reload:
+            worker.tell("reload", on=True)
+        if self._undo_limits["steps"]:
+            worker.tell("undo_limits", **self._undo_limits)
+        if startup:
+            result = worker.execute(startup, 0, lambda kind, text: None, None, False)
+            if result.output and result.status is Status.OK:
+                self._host.late_output(result.output)
+            if result.status in (Status.DIED, Status.KILLED):
+                return
+            self._startup = startup
+            if result.status is not Status.OK:
+                text = f"{text} The code that every kernel starts with failed:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
+        if self._keep_place is not None:
+            with suppress(KernelError):  # `kept` raises it
+                worker.tell("keep_in", **self._place.keep_settings(self._keep_place))
+        text, self._moved = f"{text} {self._moved} {self._place.problem}".strip(), ""
+        self.tell(KernelState.IDLE, text)
+
+    def _launch(self, executable: str) -> WorkerProcess:
+        from mahtab_tui.kernel.worker_process import WorkerProcess
+
+        cwd = self.worker.cwd if self.worker is not None else self._cwd
+        folder = cwd if self._place.label else existing_folder(cwd)  # a station looks by itself
+        self._size_told = self.size
+        start = partial(self._place.start, executable, folder, self._color, self._size_told, self._wire)
+        worker = WorkerProcess(executable, folder, start, self._host, self)
+        self._starting = worker
+        try:
+            worker.start()
+        finally:
+            self._starting = None
+        self.attached = worker.waited
+        self._wire.next_try = 0.0
+        if worker.cwd != cwd and (folder != cwd or (self._place.label and cwd)):
+            self._moved = moved(cwd, worker.cwd)
+        return worker
+
+    def _become(self, worker: WorkerProcess, executable: str) -> None:
+        with self._changed:
+            if worker.over:
+                raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
+            if worker.taken:
+                from mahtab_tui.kernel.detach import TAKEN
+
+                raise KernelError(TAKEN)
+            self.worker, self.executable = worker, executable
+        if self.size != self._size_told:  # it has changed meanwhile
+            columns, lines = self.size
+            worker.tell("size", columns=columns, lines=lines)
+
+    def _failed(self, text: str) -> None:
+        self.failure = text
+        self.tell(KernelState.DEAD, text)
+
+    def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
+        hello = worker.hello
+        place = self._place
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state, place.label, self._wire.next_try, place.address)

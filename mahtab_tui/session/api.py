@@ -1,0 +1,172 @@
+"""The API of a session for scripts and notebooks. Loads none of the model's libraries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, SkipValidation
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+
+from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.bus.codec import as_json, from_json
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.restoration import Restoration
+from mahtab_tui.kernel.values import Status
+from mahtab_tui.llm.providers import model_label
+from mahtab_tui.llm.spending import UsageStats
+from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.session import Session
+from mahtab_tui.settings.model import load_settings
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent
+    from mahtab_tui.tools.toolset import Toolset
+
+ACTIVITY = 1_000
+"""Number of cells' records that are kept; the oldest are dropped."""
+_LONGEST = 64_000
+"""Limit of one of them, in characters."""
+
+
+def _record(value: object) -> object:
+    """Decode a record that was saved as JSON; pass other values through."""
+    return from_json(value) if isinstance(value, dict) else value
+
+
+class Message(TypedDict):
+    """A message in the form that most model libraries take."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class SessionState(BaseModel):
+    """One conversation over one namespace. The model's code runs at once, without asking."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    globals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
+    """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another process."""
+    messages: list[Message] = Field(default_factory=list)
+    """The conversation, in words and code."""
+    repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = Field(default_factory=list, repr=False)
+    """Cells of both parties and their output, newest last."""
+    usage: UsageStats = Field(default_factory=UsageStats)
+    skills_dir: Path | None = None
+    """A folder of skills, in addition to those that ship with the program."""
+    kernel: SkipValidation[Kernel | None] = Field(default=None, exclude=True, repr=False)
+    """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
+
+    _session: Session | None = PrivateAttr(None)
+    _over: object = PrivateAttr(None)
+    """The kernel or namespace of `_session`."""
+    _owns_kernel: bool = PrivateAttr(False)
+
+    def init_namespace(self, ns: dict[str, Any]) -> None:
+        """Use the caller's namespace, such as ``globals()``. Existing agents keep the old one."""
+        self.globals_ns = ns
+
+    def add_user_message(self, text: str) -> None:
+        """Add a user message to the conversation with which new agents start."""
+        self.messages.append({"role": "user", "content": text})
+
+    def add_assistant_message(self, text: str) -> None:
+        """Add an assistant message to the conversation with which new agents start."""
+        self.messages.append({"role": "assistant", "content": text})
+
+    @property
+    def log(self) -> logging.Logger:
+        return self._open().log
+
+    def close(self) -> None:
+        """Close the kernel, the agents and the bus; the namespace stays."""
+        if (session := self._session) is not None:
+            self._session = None
+            session.close(keep_kernel=not self._owns_kernel)
+
+    def run_code(self, code: str) -> tuple[str, bool]:
+        """Run a cell; see `execute_code`."""
+        result = self._open().cells.run(code, limit=OUTPUT_LIMIT)
+        return result.output or result.detail, result.status is not Status.OK
+
+    def undo(self, cell: int | None = None) -> Restoration:
+        """Restore the namespace to before a cell ran; without one, before what ran last. Raises `KernelError`."""
+        undo = self._open().undo
+        return undo.undo(undo.last_step() if cell is None else cell)
+
+    def redo(self) -> Restoration:
+        """Take the last undo back, if no other cell has run. Raises `KernelError`."""
+        return self._open().undo.redo()
+
+    def agent_host(self, model: str) -> AgentHost:
+        """Return the session's interface for an agent."""
+        session = self._open()
+        session.profile.party = model_label(model)
+        return session.turns
+
+    def conversation(self) -> Sequence[tuple[str, str]]:
+        """Return the conversation as pairs of role and text."""
+        return [(message["role"], message["content"]) for message in self.messages]
+
+    def skills(self) -> dict[str, str]:
+        return self._open().knowledge.skills.descriptions()
+
+    def tools(self) -> Toolset:
+        """Return the tools and skills."""
+        return self._open().knowledge.toolset
+
+    def adopt(self, agent: ReplAgent) -> None:
+        """Use an agent that was created for this session."""
+        self._open().agent.adopt(agent)
+
+    def _open(self) -> Session:
+        """Return the session for the current kernel or namespace."""
+        over = self.globals_ns if self.kernel is None else self.kernel
+        if (session := self._session) is None or self._over is not over:
+            self.close()
+            given = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
+            settings = load_settings(approval="auto", **given)
+            kernel = self.kernel or InProcessKernel(self.globals_ns)
+            session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
+            self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
+            session.log.addHandler(_Listener(self))
+            for sentence in settings.held_back:
+                session.notice(sentence, "warning")
+            if self._owns_kernel:
+                session.start_kernel()
+        return session
+
+
+class _Listener(logging.Handler):
+    """Updates a `SessionState` from the records of its bus."""
+
+    def __init__(self, session: SessionState) -> None:
+        super().__init__()
+        self._session = session
+
+    def emit(self, record: logging.LogRecord) -> None:
+        match record_of(record):
+            case UserChat(text=text):
+                self._session.add_user_message(text)
+            case AssistantChat(text=text):
+                self._session.add_assistant_message(text)
+            case Usage() as used:
+                self._session.usage.add(used)
+            case ReplIn() | ReplOut() as cell:
+                activity = self._session.repl_activity
+                activity.append(cell.changed(text=shorten(cell.text, _LONGEST)))
+                del activity[: max(0, len(activity) - ACTIVITY)]
+
+
+def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
+    """Run a cell in a session's namespace; returns its output, including value or traceback, and whether it failed.
+
+    The cell is stopped with an error after 10,000 characters of output.
+    """
+    return session.run_code(code)

@@ -1,0 +1,161 @@
+"""Builds the parts of a session that work: loaded when the first of them is wanted, so that the first picture of a screen waits for none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.decision import Decision
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.masked import MaskedKernel
+from mahtab_tui.llm.spending import Spending
+from mahtab_tui.session.agent_thread import AgentThread
+from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.session.backend import SessionBackend
+from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
+from mahtab_tui.session.cell_thread import CellThread
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.entries import Entries
+from mahtab_tui.session.frontend import Frontend
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.joined_agents import JoinedAgents
+from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.models import Models
+from mahtab_tui.session.namespace_store import NamespaceStore
+from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.requests import UserRequests
+from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.tool_calls import ToolCalls
+from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.session.undo import Undo
+from mahtab_tui.session.variable_history import Rebuilding
+from mahtab_tui.settings.model import Settings
+
+if TYPE_CHECKING:
+    import logging
+
+    from mahtab_tui.export.reading import NotebookFile
+    from mahtab_tui.session.loading import DataFile
+    from mahtab_tui.session.notebooks import Notebook
+    from mahtab_tui.session.server_calls import ServerCalls
+    from mahtab_tui.session.suggestions import Suggestions
+
+_PATIENCE, _HURRY = 5.0, 0.5
+"""Seconds to wait for the variables to be written when the user leaves, and when a signal ends the program."""
+
+
+class Components:
+    """Each part gets only parts that were created above it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ground: SessionBackend,
+        ready: Future[bool],
+        listeners: Sequence[Callable[[logging.Logger], None]],
+        face: Frontend,
+        name: str,
+        model: str,
+        past: Sequence[Record],
+        files: Sequence[DataFile],
+        notebook: NotebookFile | None,
+        everything: Callable[[], list[Record]],
+        *,
+        by_program: bool,
+        no_trace: bool,
+    ) -> None:
+        """The arguments are those of `Session`, and what it has made of them."""
+        store = ground.store
+        log, prompt = setup_logging(store)
+        self.log = log
+        self.secrets = secrets = Secrets(settings.secrets)
+        log.addFilter(MaskingFilter(secrets))
+        for begin in listeners:
+            begin(log)
+        prompt.resume(past, same_kernel=ground.kernel.waited)
+        self.masked = MaskedKernel(ground.kernel, secrets)
+        self.kernel: Kernel = self.masked
+        kernel = self.kernel
+        self.profile = profile = SessionInfo(log, settings, name, model)
+        self.inbox = inbox = Inbox(log)
+        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=kernel.waited))
+        log.addHandler(self.broadcast)
+        self.private = PrivateNames(log, kernel, secrets, prompt.left_out, past)
+        log.addHandler(self.private)
+        self.models = Models(log, settings, profile, kernel)
+        self.spending = Spending(lambda: settings.max_usd)
+        self.spending.resume(past)
+        self.knowledge = Knowledge(log, settings, secrets, self.spending, past, no_trace=no_trace)
+        tools = ToolCalls(self.knowledge)
+        asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
+        self.searches = Searches(log, settings, self.models, self.spending, secrets, kernel, inbox, asking=asking)
+        self.keeping = NamespaceStore(log, kernel)
+        self.rebuilding = Rebuilding(past)
+        log.addHandler(self.rebuilding)
+        last = max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0)
+        self.cells = Cells(log, kernel, self.keeping, tools, self.private, face, first=last + 1)
+        self.undo = Undo(log, kernel, self.keeping, self.cells)
+        self.attachments = Attachments(kernel, store.pictures if store is not None else lambda cell: (), self.private)
+        self.approvals: UserRequests[Decision] = UserRequests()
+        parts = (log, kernel, self.cells, self.undo, prompt, profile, secrets, self.spending, self.attachments, self.approvals)
+        self.turns = TurnHost(*parts, self.private, past, can_ask=face.can_ask)
+        self.entries = Entries(log)
+        self.agent = AgentThread(settings, profile, self.models, self.knowledge, self.turns, inbox, past, makes_agent=not by_program)
+        self.joined_agents = JoinedAgents(log, inbox, self.approvals, profile)
+        self.suggestions: Suggestions | None = None
+        if suggesting := settings.suggestion_model:
+            from mahtab_tui.session.suggestions import Suggestions
+
+            make = partial(self.models.make, suggesting, thinking=False)
+            self.suggestions = Suggestions(log, make, self.private.variables, self.spending, secrets)
+        servers: ServerCalls | None = None
+        if settings.mcp:
+            from mahtab_tui.session.server_calls import ServerCalls
+
+            servers = ServerCalls(log, self.knowledge, self.cells, profile, self.approvals, self.agent.stop)
+        served = (log, face, secrets, self.spending, self.cells, tools, servers, self.searches, self.agent, self.private)
+        self.host = SessionKernelHost(*served, kernel, self.approvals, reads_input=not by_program)
+        self.notebook: Notebook | None = None
+        if notebook is not None:
+            from mahtab_tui.session.notebooks import Notebook
+
+            self.notebook = Notebook(log, inbox, self.cells, secrets, notebook, past, everything, lambda: kernel.info().language)
+            log.addHandler(self.notebook)
+        self.cell_thread = CellThread(log, kernel, self.keeping, self.host, self.cells, inbox, ready, files, past)
+
+    def save(self) -> None:
+        """Write growing streams to the store now."""
+        for handler in self.log.handlers:
+            handler.flush()
+
+    def close(self, *, keep_kernel: bool, hurry: bool, leave: bool) -> None:
+        """End all of them; the arguments are those of `Session.close`. Nothing follows on the bus."""
+        leave = leave and self.kernel.outlives
+        self.inbox.close()
+        if leave:  # before anything that it waits for is answered
+            self.save()
+            self.kernel.close(leave=True, on_purpose=not hurry)
+        self.joined_agents.close()
+        self.host.inputs.cancel_all()
+        self.approvals.cancel_all()
+        self.agent.close()
+        self.keeping.close(0.0 if leave else _HURRY if hurry else _PATIENCE)
+        if not keep_kernel and not leave:
+            self.kernel.close()
+        self.searches.close()
+        self.knowledge.close()
+        if self.suggestions is not None:
+            self.suggestions.close()
+        if not leave:  # its cell goes on
+            self.cell_thread.close()
+        if self.notebook is not None:
+            self.notebook.end()
+        close_logging(self.log)

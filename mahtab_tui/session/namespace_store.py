@@ -1,0 +1,285 @@
+"""Keeps the namespace on disk while the session runs, and brings it back into a new kernel of the session."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Namespace, Notice, Restore, emit
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.restoration import KeepResult, KeptFile, KeptNamespace, NotKept
+from mahtab_tui.kernel.values import Change, Variable
+from mahtab_tui.session.changes import change_row, variable_row
+
+QUIET = 1.0
+"""Seconds without a further cell after which the namespace is written."""
+WRITING = 900.0
+"""Seconds for writing, while nobody waits for it."""
+
+_WORD = re.compile(r"\w+")
+_NAMED = 5
+"""Variables that a sentence names."""
+
+RESTORING, RESTORED, NOT_KEPT = "restoring", "restored", "not kept"
+"""What the namespace pane shows in place of an author."""
+
+
+class NamespaceStore:
+    """Writes the namespace after cells, and reads it into a new kernel. Methods may be called from any thread."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel) -> None:
+        self._log = log
+        self._kernel = kernel
+        self._lock = threading.Condition()
+        self._reading = threading.Lock()
+        """Held while a file is read."""
+        self._writing = threading.Lock()
+        """Held while the namespace is written."""
+        self._on = False
+        self._ends = False
+        self._time = WRITING
+        """Seconds for writing."""
+        self._changes = self._attempted = self._written = 0
+        """How many cells have run; how many had when it was last tried to write the namespace, and when that was done."""
+        self._cells = 0
+        """Cells that run or wait: nothing is read between them but what they mention."""
+        self._pending: dict[str, KeptFile] = {}
+        """Files to be read, by name."""
+        self._carried: list[str] = []
+        """Files of which something could not be read: they stay, for a kernel that can."""
+        self._tried: set[str] = set()
+        """Files that were read, or in whose reading the kernel has died."""
+        self._missing: dict[str, NotKept] = {}
+        self._back: list[Variable] = []
+        self._waits_for_all: frozenset[str] = frozenset()
+        """Functions and classes: they may use any other variable."""
+        self._result = KeepResult()
+        """Of the last time that it was written."""
+        self._told = ""
+        """The problem of the last time, which was told."""
+        self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
+
+    # Bringing back
+
+    def begin(self) -> None:
+        """Read what is kept into a new kernel, on a thread. Waits for the list of it only."""
+        if self._ends:
+            return
+        try:
+            kept = self._kernel.kept()
+        except KernelError as error:
+            emit(self._log, Notice(str(error), level="warning"))
+            return
+        if kept is None:
+            return
+        with self._lock:
+            self._start(kept)
+            first = self._writer.ident is None
+            if first:
+                self._writer.start()
+        self.show()
+        if not (first or self._pending or self._missing):
+            emit(self._log, Restore("The namespace is empty: no variables were saved."))
+        elif self._pending or self._missing:
+            threading.Thread(target=self._restore, args=(self._pending,), name="restore", daemon=True).start()
+
+    def attached(self, carried: Sequence[str] | None, lost: Sequence[str]) -> None:
+        """Go on with a kernel that has waited: its variables are there. carried, lost: what it was last told; None if it was told nothing."""
+        kept = None if self._ends else self._kernel.kept()
+        if kept is None:
+            return
+        with self._lock:
+            self._on = True
+            self._carried = [file.name for file in kept.files] if carried is None else list(carried)
+            self._missing = {each.variable.name: each for each in kept.missing if each.variable.name in lost}
+            self._changed()  # what it has not written by itself
+            if self._writer.ident is None:
+                self._writer.start()
+        self.show()
+
+    def _start(self, kept: KeptNamespace) -> None:
+        died = [file for file in kept.files if file.name in self._tried and file.name not in self._carried]
+        self._on = True
+        self._back = []
+        self._missing = {each.variable.name: each for each in kept.missing}
+        self._carried = [file.name for file in died]
+        for file in died:
+            self._missing.update((each.name, NotKept(each, "the kernel ended while reading it")) for each in file.variables)
+        self._pending = {file.name: file for file in kept.files if file not in died}
+        kinds = [variable for file in kept.files for variable in file.variables if variable.kind in ("function", "class")]
+        self._waits_for_all = frozenset(variable.name for variable in kinds)
+
+    def show(self) -> None:
+        """Log the variables that are not in the namespace: those on their way, and those that are not kept."""
+        waiting = [variable_row(variable, "restoring") for file in list(self._pending.values()) for variable in file.variables]
+        self._log_rows(RESTORING, waiting)
+        self._log_missing(self._missing)
+
+    def before(self, code: str) -> None:
+        """A cell begins: bring the variables back that its code mentions."""
+        with self._lock:
+            self._cells += 1
+        if not self._pending:
+            return
+        words = set(_WORD.findall(code))
+        everything = not words.isdisjoint(self._waits_for_all)
+        for file in list(self._pending.values()):
+            if everything or not words.isdisjoint(variable.name for variable in file.variables):
+                self._bring(file)
+
+    def after(self) -> None:
+        """A cell has ended: the namespace is written soon."""
+        with self._lock:
+            self._cells -= 1
+            self._changed()
+
+    def _restore(self, pending: dict[str, KeptFile]) -> None:
+        for file in list(pending.values()):
+            with self._lock:
+                self._lock.wait_for(lambda: not self._cells)
+            self._bring(file)
+        if self._pending is pending:  # not for another kernel
+            emit(self._log, Restore(sentence([each.name for each in self._back], list(self._missing.values()))))
+
+    def _bring(self, file: KeptFile) -> None:
+        with self._reading:
+            if self._pending.get(file.name) is not file:  # read meanwhile, or for another kernel
+                return
+            try:
+                self._tried.add(file.name)
+                done = self._kernel.restore(file)
+            except KernelError as error:
+                changes: tuple[Change, ...] = ()
+                missing = {variable.name: f"it could not be read: {error}" for variable in file.variables}
+            else:
+                changes, missing = done.changes, dict(done.missing)
+                self._tried.discard(file.name)
+            with self._lock:
+                if self._pending.pop(file.name, None) is not file:
+                    return
+                if missing:
+                    self._carried.append(file.name)
+                self._back += [change.variable for change in changes if change.variable is not None]
+                lost = {each.name: NotKept(each, missing[each.name]) for each in file.variables if each.name in missing}
+                self._missing.update(lost)
+            self._log_rows(RESTORED, [change_row(change, None) for change in changes])
+            self._log_missing(lost)
+
+    def _log_missing(self, missing: Mapping[str, NotKept]) -> None:
+        rows = [variable_row(each.variable, "absent")._replace(summary=each.reason) for each in missing.values()]
+        self._log_rows(NOT_KEPT, rows)
+
+    def _log_rows(self, party: str, rows: list[records.Change]) -> None:
+        if rows:
+            emit(self._log, Namespace(changes=tuple(rows), cell=0, party=party))
+
+    # Writing
+
+    def lost(self) -> None:
+        """The kernel has died: what it had is on disk only, until `begin`."""
+        with self._lock:
+            if not self._ends:
+                self._on, self._pending = False, {}
+
+    def forget(self) -> None:
+        """The user wants an empty namespace: what was kept goes too."""
+        with self._lock:
+            self._pending, self._carried, self._missing = {}, [], {}
+        self.changed()
+
+    def made(self, names: Iterable[str]) -> None:
+        """A cell has made or changed names: they are no longer missing."""
+        with self._lock:
+            for name in names:
+                self._missing.pop(name, None)
+
+    def changed(self) -> None:
+        """The namespace has changed, and is written soon."""
+        with self._lock:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._changes += 1
+        self._lock.notify_all()
+
+    def close(self, seconds: float) -> None:
+        """Write what is not written yet, within some seconds; do not wait while a cell runs."""
+        with self._lock:
+            self._ends, self._time = True, 0.0 if self._cells else seconds
+            self._lock.notify_all()
+        if self._writer.ident is not None:
+            self._writer.join(self._time)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The names that an earlier kernel had, and that are not kept."""
+        return frozenset(self._missing)
+
+    @property
+    def restores(self) -> bool:
+        """Whether the saved variables come back into a new kernel."""
+        return self._writer.ident is not None and not self._ends
+
+    @property
+    def behind(self) -> bool:
+        """Whether the last cells have changed what is not written."""
+        return self._on and self._changes != self._written
+
+    def unsaved(self, made: int) -> int:
+        """Of so many variables that cells have made, how many would be lost with the kernel."""
+        return min(made, self._result.missing) if self._on else made
+
+    def in_use(self, megabytes: int) -> str:
+        """Say how much is saved of what may be; empty if nothing is saved."""
+        return f"Saved variables: {self._result.size / 2**20:,.0f} of {megabytes:,} MB" if self._on else ""
+
+    def _write_changes(self) -> None:
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: self._ends or self._changes != self._attempted)
+                while not self._ends and self._lock.wait_for(self._changes_again(), QUIET):
+                    pass
+                ends = self._ends
+            self.save(self._time)
+            if ends:
+                return
+
+    def _changes_again(self) -> Callable[[], bool]:
+        seen = self._changes
+        return lambda: self._ends or self._changes != seen
+
+    def save(self, seconds: float) -> None:
+        """Write the namespace, if it is not written yet, and wait for it, at most so long."""
+        with self._writing:
+            with self._lock:
+                self._attempted = self._changes
+                if not self.behind:
+                    return
+                changes, carried, lost = self._changes, [*self._pending, *self._carried], list(self._missing)
+            try:
+                result = self._kernel.keep(carried, lost, seconds)
+            except KernelError:  # it runs a cell all the time, or has ended
+                return
+            if not result.error:
+                self._written, self._result = changes, result
+            elif result.error != self._told:
+                problem = f"The variables were not saved: {result.error}. What was saved earlier is still there."
+                emit(self._log, Notice(problem, level="warning"))
+            self._told = result.error
+
+
+def sentence(back: list[str], missing: list[NotKept]) -> str:
+    """Say which variables are back, and which are not and why."""
+    if not missing:
+        return f"{_variables(len(back))} restored."
+    named = [f"{one_line(each.variable.name)} ({one_line(each.reason)})" for each in missing[:_NAMED]]
+    more = f", and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+    return f"{_variables(len(back))} restored, {len(missing):,} not: {', '.join(named)}{more}."
+
+
+def _variables(count: int) -> str:
+    return "No variables" if not count else "1 variable" if count == 1 else f"{count:,} variables"

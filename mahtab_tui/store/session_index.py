@@ -1,0 +1,296 @@
+"""What is known of each session without reading its records: title, model, cost, size, and an index of the words in it.
+
+A digest is written in the transaction that writes a record. Sessions of older versions, and copies, are behind: `catch_up` reads them
+in small steps. The index has a row for each record with words, and one (`_ABOUT`) for the session's id, folder and title. It holds no
+texts, so a row is deleted by giving the same words again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+import time
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.store.corruption import is_busy, is_damage_of_index
+from mahtab_tui.store.database import as_sentences, connect, make_index, transaction
+from mahtab_tui.store.encoding import restored, stored
+from mahtab_tui.store.reading import readable_record
+
+LONGEST_TITLE = 100
+"""Characters of a title."""
+RECORDS = 1 << 20
+"""Records of one session that can be in the index; its rows are numbered by session and record."""
+STEP = 100
+"""Records to read in one transaction, so that others can write in between."""
+_NOTHING = "Nothing of this session is saved yet, so it has no title."
+_ABOUT = 0
+"""The place of a session's own row, before those of its records."""
+_OUTPUT, _INPUT = 4_000, 100_000
+"""Characters of an output, and of anything else, that are in the index: half of them from the beginning, half from the end."""
+SAID = (records.UserChat, records.AssistantChat, records.Summary, records.ReplIn, records.NotebookCell)
+"""What users and models say and run."""
+_EASTERN = "\u3040-\u30ff\u3400-\u9fff"
+"""Letters of scripts without spaces: each is a word."""
+_WORD = re.compile(rf"[{_EASTERN}]|[^\W_{_EASTERN}]+")
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+_UPDATE = (
+    "update digest set upto = ?, records = records + 1, size = size + ?, cost = cost + ?, model = case when ? = '' then model else ? end,"
+    " private = max(private, ?) where session = ? and upto = ?"
+)
+_BEHIND = (
+    "select session.id from session left join digest on digest.session = session.id"
+    " where coalesce(digest.upto, 0) < (select coalesce(max(number), 0) from record where record.session = session.id) order by session.last desc"
+)
+"""The sessions whose digest lacks records, those used last first."""
+_NUMBER = "insert into digest (session) select id from session where id not in (select session from digest) order by last, rowid"
+"""Numbers the sessions from the oldest: a search finds those with the highest number first."""
+
+
+class Place(NamedTuple):
+    """A record in the index."""
+
+    digest: int
+    """The number of the session's digest."""
+    record: int
+    """1 for the session's first record; `_ABOUT` for the session itself."""
+
+    @classmethod
+    def of(cls, row: int) -> Place:
+        return cls(row // RECORDS, row % RECORDS)
+
+    @property
+    def row(self) -> int:
+        return self.digest * RECORDS + self.record
+
+
+def words(text: str) -> str:
+    """Return the words of a text, separated by spaces, as they are compared: without case, accents and punctuation."""
+    text = plain(text).lower()
+    if text.isascii():
+        return _NO_WORD.sub(" ", text)
+    letters = (letter for letter in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(letter))
+    return " ".join(_WORD.findall(unicodedata.normalize("NFC", "".join(letters))))
+
+
+def words_of(record: Record) -> str:
+    """Return the words of a record that are in the index: of what was said and run, but of no output of a private variable."""
+    if isinstance(record, SAID):
+        return words(shortened(record.text, _INPUT))
+    if isinstance(record, records.AssistantTool | records.NotebookOutput) or (isinstance(record, records.ReplOut) and not record.private):
+        return words(shortened(record.text, _OUTPUT))
+    return ""
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return the beginning and the end of a text."""
+    return text if len(text) <= longest else f"{text[: longest // 2]}\n{text[-(longest // 2) :]}"
+
+
+def folder_word(project: str) -> str:
+    """Return the word that stands for a folder with each record: no text has it. Two folders may have the same one."""
+    return f"§{zlib.crc32(project.encode('utf-8', 'replace')):x}"
+
+
+def title_of(text: str) -> str:
+    """Return the first line of a question, as a title."""
+    for line in text[:10_000].splitlines():
+        if cleaned := " ".join(plain(line).split()):
+            return cleaned[:LONGEST_TITLE]
+    return ""
+
+
+class SessionIndex:
+    """Writes the digest of one session. Every method is called within a transaction and raises `sqlite3.Error`."""
+
+    def __init__(self, connection: sqlite3.Connection, session: str) -> None:
+        self._connection = connection
+        self._session = session
+        connection.execute("insert or ignore into digest (session) values (?)", (session,))
+        row = connection.execute("select number, upto, records from digest where session = ?", (session,)).fetchone()
+        self._number: int = row[0]
+        self._upto: int | None = row[1]
+        """The number of the last record that was read; None until the session itself is in the index."""
+        self._records: int = row[2]
+        project = connection.execute("select project from session where id = ?", (session,)).fetchone()
+        self._folder = folder_word("" if project is None else restored(project[0]))
+        (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
+        self._indexes = make_index(connection)
+        self.behind = not self._indexes or (self._upto or 0) < last
+        """Whether it waits for `catch_up`."""
+
+    def begin(self) -> None:
+        """Put the session itself into the index; its row has just been written."""
+        if not self.behind and self._upto is None:
+            self._say_about()
+
+    def note(self, number: int, record: Record | None, size: int) -> None:
+        """Add a record that was just written, as the last one. record: None if it cannot be read. size: characters of it as stored."""
+        if self.behind:
+            return
+        cost = record.cost or 0.0 if isinstance(record, records.Usage) else 0.0
+        model = stored((record.party or "")[:LONGEST_TITLE]) if isinstance(record, records.AssistantChat) else ""
+        private = isinstance(record, records.Private)
+        values = (number, size, cost, model, model, private, self._session, self._upto)
+        if self._connection.execute(_UPDATE, values).rowcount == 0:  # another program makes the index anew
+            self.behind = True
+            return
+        self._upto, self._records = number, self._records + 1
+        if isinstance(record, records.UserChat) and not self._title():
+            self.rename(title_of(record.text))
+        if record is not None and self._records < RECORDS and (found := words_of(record)).strip():
+            self._say(self._records, found)
+
+    def rename(self, title: str) -> None:
+        """Change the title."""
+        before = self._about()
+        self._connection.execute("update digest set title = ? where session = ?", (stored(title), self._session))
+        if self._upto is not None and self._indexes:
+            self._unsay(Place(self._number, _ABOUT).row, before)
+            self._say(_ABOUT, self._about())
+
+    def read_step(self) -> bool:
+        """Read the next records of a session that is behind; returns whether it still is."""
+        query = "select number, time, tag, attrs, text from record where session = ? and number > ? order by number limit ?"
+        if not self._indexes:
+            return False
+        if self._upto is None:
+            self._say_about()
+        rows = self._connection.execute(query, (self._session, self._upto, STEP)).fetchall()
+        self.behind = False
+        for number, *row in rows:
+            self.note(number, readable_record(tuple(row)), len(row[2]) + len(row[3]))
+        return len(rows) == STEP
+
+    def remove_step(self) -> bool:
+        """Delete the last records of the session from the index and from disk; returns whether there are more. At the end the digest goes, too."""
+        query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
+        rows = self._connection.execute(query, (self._session, STEP)).fetchall()
+        for number, *row in rows:
+            if number <= (self._upto or 0) and self._indexes:
+                record = readable_record(tuple(row))
+                if record is not None and self._records < RECORDS and (found := words_of(record)).strip():
+                    self._unsay(Place(self._number, self._records).row, found)
+                self._records -= 1
+        if rows:
+            self._connection.execute("delete from record where session = ? and number >= ?", (self._session, rows[-1][0]))
+            self._connection.execute("update digest set records = ? where session = ?", (max(0, self._records), self._session))
+        if len(rows) == STEP:
+            return True
+        if self._indexes and self._upto is not None:
+            self._unsay(Place(self._number, _ABOUT).row, self._about())
+        self._connection.execute("delete from digest where session = ?", (self._session,))
+        return False
+
+    def _about(self) -> str:
+        row = self._connection.execute("select id, name, project from session where id = ?", (self._session,)).fetchone()
+        return words(" ".join((*map(restored, row or ()), self._title())))
+
+    def _title(self) -> str:
+        """Return the title as it is now: another connection may have changed it."""
+        row = self._connection.execute("select title from digest where session = ?", (self._session,)).fetchone()
+        return "" if row is None else restored(row[0])
+
+    def _say_about(self) -> None:
+        """Put the session itself into the index."""
+        self._say(_ABOUT, self._about())
+        self._connection.execute("update digest set upto = 0 where session = ?", (self._session,))
+        self._upto = 0
+
+    def _say(self, record: int, found: str) -> None:
+        row = Place(self._number, record).row
+        self._connection.execute("insert into said (rowid, text) values (?, ?)", (row, f"{self._folder} {found}"))
+
+    def _unsay(self, row: int, found: str) -> None:
+        self._connection.execute("insert into said (said, rowid, text) values ('delete', ?, ?)", (row, f"{self._folder} {found}"))
+
+
+def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
+    """Read sessions that are behind, for so many seconds at most; returns how many still are. pause: how much longer than each step to wait
+    after it, so that nothing else has to. Raises `StoreError`."""
+    if not path.exists():
+        return 0
+    with opened(path) as connection:
+        if not make_index(connection):
+            return 0
+        waiting = [row[0] for row in connection.execute(_BEHIND)]
+        try:
+            _read_steps(connection, waiting, time.monotonic() + seconds, pause)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):  # else the rest follows at another time
+                raise
+        return len(waiting)
+
+
+def _read_steps(connection: sqlite3.Connection, waiting: list[str], ends_at: float, pause: float) -> None:
+    """Read sessions, and remove them from those that wait."""
+    if waiting:
+        with transaction(connection):
+            connection.execute(_NUMBER)
+    while waiting and time.monotonic() < ends_at:
+        began = time.monotonic()
+        with transaction(connection):
+            there = connection.execute("select 1 from session where id = ?", waiting[:1]).fetchone()  # it may have been deleted meanwhile
+            more = there is not None and SessionIndex(connection, waiting[0]).read_step()
+        if not more:
+            del waiting[0]
+        if pause:
+            time.sleep(pause * (time.monotonic() - began))
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database; an index that is found to be damaged is emptied. Raises `StoreError`."""
+    try:
+        with as_sentences(path), contextlib.closing(connect(path)) as connection:
+            yield connection
+    except StoreError as error:
+        if is_damage_of_index(error.__cause__):
+            make_anew(path)
+        raise
+
+
+def make_anew(path: Path) -> None:
+    """Empty an index that is damaged; `catch_up` fills it. Raises `StoreError`."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        make_index(empty)
+        blocks = empty.execute("select id, block from said_data").fetchall()
+    with as_sentences(path), contextlib.closing(connect(path)) as connection, transaction(connection):
+        for table in ("said_data", "said_idx", "said_docsize"):  # a damaged index can be neither opened nor dropped
+            connection.execute(f"delete from {table}")
+        connection.executemany("insert into said_data (id, block) values (?, ?)", blocks)
+        connection.execute("update digest set upto = null, records = 0, size = 0, cost = 0")
+
+
+def rename_session(path: Path, session: str, title: str) -> None:
+    """Give a session a title. Raises `StoreError`, also if there is no such session."""
+    if not path.exists():
+        raise StoreError(_NOTHING)
+    with opened(path) as connection, transaction(connection):
+        if connection.execute("select 1 from session where id = ?", (session,)).fetchone() is None:
+            raise StoreError(_NOTHING)
+        SessionIndex(connection, session).rename(title_of(title))
+
+
+def delete_session(path: Path, session: str) -> None:
+    """Delete a session, from its end, in steps between which others can write. Raises `StoreError`."""
+    if not path.exists():
+        return
+    more = True
+    with opened(path) as connection:
+        while more:
+            with transaction(connection):
+                more = SessionIndex(connection, session).remove_step()
+                if not more:
+                    for table, column in (("partial", "session"), ("session", "id")):
+                        connection.execute(f"delete from {table} where {column} = ?", (session,))

@@ -1,0 +1,200 @@
+"""Finds sessions by what was said and run in them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sqlite3
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.hidden_entries import HiddenEntries, entry_of
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.store.database import make_index
+from mahtab_tui.store.encoding import restored
+from mahtab_tui.store.reading import readable_record
+from mahtab_tui.store.session_index import Place, folder_word, opened, words, words_of
+from mahtab_tui.store.sqlite import SESSION_COLUMNS, SessionRow, session_row
+
+MOST_WORDS = 20
+"""Words of a search that count."""
+LONGEST_WORD = 100
+"""Characters of a word that count."""
+EXCERPT = 160
+"""Characters of a record that are shown of a hit."""
+SECONDS = 1.0
+"""After which a search ends with what it has found; a common word may be in a million records."""
+_ACCENTS = "[\u0300-\u036f]*"
+_LOOK = 500
+"""Rows between two looks at the clock."""
+_NO_PLACE = -1
+
+_MATCHES = "select rowid from said where said match ? order by rowid desc"
+_SESSION = (
+    f"select {SESSION_COLUMNS}, digest.private or digest.upto < (select max(number) from record where session = session.id)"
+    " from digest join session on session.id = digest.session where digest.number = ?"
+)
+"""A session, and whether it may have private variables."""
+_RECORD = "select time, tag, attrs, text from record where session = ? order by number limit 1 offset ?"
+_USES = f"select time, tag, attrs, '' from record where session = ? and tag in ({', '.join('?' * (1 + len(tags.OUTPUTS)))}) order by number"
+"""The marks of private variables, and which cells use them; no texts, which may be long."""
+_NEWEST = "select session, time, tag, attrs, text from record where tag in ({}) order by number desc"
+
+
+class Hit(NamedTuple):
+    """A session that was found."""
+
+    session: SessionRow
+    excerpt: str
+    """Of its newest record with the words, in one line; empty if only its title or folder has them."""
+    place: int = 0
+    """The number of that record within the session, from 1; 0 for none."""
+
+
+class Found(NamedTuple):
+    """The outcome of a search."""
+
+    hits: list[Hit]
+    more: bool
+    """Whether there may be further ones."""
+    note: str = ""
+    """A sentence if there is no index."""
+
+
+def wanted_words(typed: str) -> list[str]:
+    """Return the words of a search as they are compared."""
+    return [word[:LONGEST_WORD] for word in words(typed).split()[:MOST_WORDS]]
+
+
+def find_sessions(path: Path, typed: str, project: str | None = None, *, limit: int = 100) -> Found:
+    """Return the sessions of a project, or of all, with an entry that has all the words, the newest first; the last word may be a beginning.
+
+    Raises `StoreError`.
+    """
+    wanted = wanted_words(typed)
+    if not wanted or not path.exists():
+        return Found([], False)
+    with opened(path) as connection:
+        if not make_index(connection):
+            return _read_all(connection, wanted, project, limit)
+        hits, more = _hits(connection, wanted, project, limit)
+    hits.sort(key=lambda hit: -hit.session.last)
+    return Found(hits, more)
+
+
+def _hits(connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int) -> tuple[list[Hit], bool]:
+    ends_at = time.monotonic() + SECONDS
+    hits: list[Hit] = []
+    last = _NO_PLACE
+    """The session of the row before, if it needs no further look."""
+    guarded: tuple[int, HiddenEntries] | None = None
+    for count, (row,) in enumerate(connection.execute(_MATCHES, (_query(wanted, project),))):
+        if count % _LOOK == 0 and time.monotonic() > ends_at:
+            return hits, True
+        place = Place.of(row)
+        if place.digest == last:
+            continue
+        if len(hits) == limit:
+            return hits, True
+        found = connection.execute(_SESSION, (place.digest,)).fetchone()
+        if found is None or project not in (None, restored(found[2])):
+            last = place.digest
+            continue
+        session = session_row(found[:-1])
+        record = _record(connection, session.id, place.record)
+        if found[-1] and record is not None:
+            if guarded is None or guarded[0] != place.digest:
+                guarded = place.digest, _left_out(connection, session.id)
+            if guarded[1].held_back(entry_of(record)):
+                continue
+        last = place.digest
+        hits.append(Hit(session, "" if record is None else excerpt(record.text, wanted), place.record))
+    return hits, False
+
+
+def _query(wanted: Sequence[str], project: str | None) -> str:
+    """Return the words in FTS5's language; each is one of its tokens, so nothing in it has a meaning there."""
+    folder = [] if project is None else [folder_word(project)]
+    return " ".join(f'"{word}"' for word in (*folder, *wanted)) + (" *" if len(wanted[-1]) > 1 else "")
+
+
+def _record(connection: sqlite3.Connection, session: str, place: int) -> Record | None:
+    """Return a record by its place in the index; None for the session itself."""
+    row = connection.execute(_RECORD, (session, place - 1)).fetchone() if place else None
+    return None if row is None else readable_record(row)
+
+
+def _left_out(connection: sqlite3.Connection, session: str) -> HiddenEntries:
+    """Return which cells of a session use private variables."""
+    left_out = HiddenEntries()
+    for row in connection.execute(_USES, (session, tags.PRIVATE, *sorted(tags.OUTPUTS))):
+        if (record := readable_record(row)) is not None:
+            left_out.fold(record)
+    return left_out
+
+
+def pattern_of(wanted: Sequence[str]) -> str:
+    """Return a regular expression for words of a search, which have no accents, as they may be in a text: with accents, or without."""
+    accented = _accented()
+    words = ("".join(f"[{re.escape(letter)}{accented.get(letter, '')}]{_ACCENTS}" for letter in word) for word in wanted)
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+@functools.cache
+def _accented() -> dict[str, str]:
+    """The letters of Latin, Greek and Cyrillic with accents, by the letter without them."""
+    found: dict[str, str] = {}
+    for letter in map(chr, range(0xC0, 0x530)):
+        base = unicodedata.normalize("NFKD", letter)[0].casefold()
+        if base != letter.casefold():
+            found[base] = found.get(base, "") + letter
+    return found
+
+
+def excerpt(text: str, wanted: Sequence[str]) -> str:
+    """Return the part of a text around its first line with one of the words, in one line."""
+    found = re.search(pattern_of(wanted), text, re.IGNORECASE)
+    start = 0 if found is None else max(0, found.start() - EXCERPT // 3)
+    cut = " ".join(one_line(text[start : start + 2 * EXCERPT]).split())
+    return ("… " if start else "") + cut[:EXCERPT] + (" …" if len(cut) > EXCERPT or start + 2 * EXCERPT < len(text) else "")
+
+
+def _read_all(connection: sqlite3.Connection, wanted: Sequence[str], project: str | None, limit: int) -> Found:
+    """Search without an index: read the newest records, as far as the time allows."""
+    ends_at = time.monotonic() + SECONDS
+    hits: dict[str, Hit] = {}
+    guards: dict[str, HiddenEntries] = {}
+    more = False
+    for session, record in _newest(connection):
+        if more := time.monotonic() > ends_at or len(hits) == limit:
+            break
+        if session in hits or not _has(words_of(record), wanted):
+            continue
+        row = connection.execute(
+            f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?", (session,)
+        ).fetchone()
+        if row is None or project not in (None, restored(row[2])):
+            continue
+        if session not in guards:
+            guards[session] = _left_out(connection, session)
+        if not guards[session].held_back(entry_of(record)):
+            hits[session] = Hit(session_row(row), excerpt(record.text, wanted))
+    note = "This Python's SQLite has no full-text index (FTS5), so only the newest records were searched." if more else ""
+    return Found(sorted(hits.values(), key=lambda hit: -hit.session.last), more, note)
+
+
+def _newest(connection: sqlite3.Connection) -> Iterator[tuple[str, Record]]:
+    said = (tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN, *sorted(tags.OUTPUTS))
+    for session, *row in connection.execute(_NEWEST.format(", ".join("?" * len(said))), said):
+        if (record := readable_record(tuple(row))) is not None:
+            yield session, record
+
+
+def _has(text: str, wanted: Sequence[str]) -> bool:
+    found = text.split()
+    return all(word in found for word in wanted[:-1]) and any(word.startswith(wanted[-1]) for word in found)
