@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mahtab_tui.kernel.detached.waiting import Connections, WaitingKernel, listen, remove
-
 from mahtab_tui.kernel.launch import LocalProcess, spawn
 from mahtab_tui.kernel.seekable_output import SpooledOutput
 from mahtab_tui.kernel.worker.holding.holder_client import HolderSettings

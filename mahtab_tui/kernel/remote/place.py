@@ -6,13 +6,12 @@ import hmac
 from pathlib import PurePath
 from typing import Any
 
+from mahtab_tui.kernel.launch import Wire, screen_variables
 from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.stations import Connected, start
 from mahtab_tui.kernel.remote.wire import RemoteProcess
-from mahtab_tui.kernel.worker.station.cleaning import KEPT
-
-from mahtab_tui.kernel.launch import Wire, screen_variables
 from mahtab_tui.kernel.restoration import KeepPlace
+from mahtab_tui.kernel.worker.station.cleaning import KEPT
 
 
 class Elsewhere:

@@ -9,18 +9,17 @@ import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached.waiting import keep_last_output
+from mahtab_tui.kernel.launch import BOOTSTRAP
+from mahtab_tui.kernel.protocol import KernelReady, checked
 from mahtab_tui.kernel.remote.address import Address, parse
 from mahtab_tui.kernel.remote.notes import Noted, Station, note
 from mahtab_tui.kernel.remote.questions import Ask
 from mahtab_tui.kernel.remote.transport import LAST_WORDS, KernelGone, Transport
-from mahtab_tui.kernel.worker.station.link import EXITED, OUTPUT, Link, LinkError
-
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import BOOTSTRAP
-from mahtab_tui.kernel.protocol import KernelReady, checked
 from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 from mahtab_tui.kernel.worker.holding.spool import HEAD, TAIL
+from mahtab_tui.kernel.worker.station.link import EXITED, OUTPUT, Link, LinkError
 
 
 class Connected(NamedTuple):
@@ -56,7 +55,7 @@ def start(
 ) -> Connected:
     """Start a kernel elsewhere. Raises `KernelError`, also when it is given up.
 
-    asked: of it, as `worker.far.station` reads it. session: the id of the one that shall find it again; empty for none.
+    asked: of it, as `worker.station.station` reads it. session: the id of the one that shall find it again; empty for none.
     """
     station = Station(address.text, address.label, secrets.token_hex(8), secrets.token_hex(16))
     host, token = secrets.token_hex(8), os.urandom(TOKEN_SIZE)

@@ -13,12 +13,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.bundle import bundle
 from mahtab_tui.kernel.remote.questions import Ask, Questions
 from mahtab_tui.kernel.worker.station.link import MAGIC, PIECE
-
-from mahtab_tui.kernel.base import KernelError
 
 CONNECT_TIMEOUT = 60.0
 """Seconds until the other side speaks: a host that sleeps, a container that is fetched, a password that is typed."""

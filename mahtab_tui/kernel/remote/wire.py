@@ -15,14 +15,13 @@ from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import chain, repeat
 
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import DetachHandle, Wire
 from mahtab_tui.kernel.remote.address import parse
 from mahtab_tui.kernel.remote.output import FarOutput
 from mahtab_tui.kernel.remote.stations import Connected
 from mahtab_tui.kernel.remote.transport import LAST_WORDS, LONGEST_LAST_WORDS, KernelClaimed, KernelGone, Transport
 from mahtab_tui.kernel.worker.station.link import AT, END, EXITED, FRAMES, OUTPUT, PIECE, SIGNAL, STORED, Link, LinkError
-
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import DetachHandle, Wire
 
 PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 """Seconds before each further try to connect again; the last one from then on."""
